@@ -19,12 +19,11 @@ class ImageSet:
         classes: the name of each class, in the order of the labels.
         metadata: further facts per image, each a tensor whose first dimension is N.
 
-    Example:
-        >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
-        >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels
-        (2, 2, (8, 8), 1)
-        >>> len(digits.select(digits.labels == 1))
-        1
+    >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+    >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels
+    (2, 2, (8, 8), 1)
+    >>> len(digits.select(digits.labels == 1))
+    1
     """
 
     images: Tensor
@@ -44,7 +43,9 @@ class ImageSet:
         for name, values in {"labels": self.labels, **self.metadata}.items():
             if len(values) != len(self.images):
                 raise ValueError(f"{name} has {len(values)} rows for {len(self.images)} images")
-        if self.labels.numel() and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
+        if self.labels.numel() and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(
+            self.classes
+        ):
             raise ValueError(
                 f"labels run from {int(self.labels.min())} to {int(self.labels.max())} "
                 f"but there are {len(self.classes)} classes"
@@ -69,7 +70,7 @@ class ImageSet:
         return self.images.shape[2], self.images.shape[3]
 
     def select(self, which: Tensor) -> ImageSet:
-        """The images that a boolean mask or an index tensor picks, with their labels and metadata."""
+        """Keep the images that a boolean mask or an index tensor picks, with their labels and metadata."""
         return ImageSet(
             self.images[which],
             self.labels[which],
