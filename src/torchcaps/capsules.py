@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchcaps.checks import check_choice
+
+
+def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
+    r"""Euclidean length over the last dimension, with gradient 0 (not NaN) at the zero vector.
+
+    Shape: `[..., D]` to `[...]`, or `[..., 1]` with `keepdim`.
+
+    Example:
+        >>> length(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([5., 0.])
+
+    """
+    square = (vectors * vectors).sum(-1, keepdim=keepdim)
+    zero = square == 0
+    # The root's slope at 0 is infinite: keep 0 out of it, then put it back (pitfall 4).
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
+
+
+def _hinton(n: Tensor) -> Tensor:
+    return n / (1 + n * n)
+
+
+def _half(n: Tensor) -> Tensor:
+    return n / (0.5 + n * n)
+
+
+def _tanh(n: Tensor) -> Tensor:
+    return torch.tanh(n) / n
+
+
+def _exp(n: Tensor) -> Tensor:
+    return -torch.expm1(-n) / n
+
+
+def _ratio(n: Tensor) -> Tensor:
+    return 1 / (1 + n)
+
+
+# Each gives f(n) / n for a length n > 0, and its limit at n = 0.
+SQUASHES: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "hinton": (_hinton, 0.0),
+    "half": (_half, 0.0),
+    "tanh": (_tanh, 1.0),
+    "exp": (_exp, 1.0),
+    "ratio": (_ratio, 1.0),
+}
+
+
+def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
+    r"""Shorten vectors to a length below 1, direction kept: :math:`f(\|s\|)\, s / \|s\|`.
+
+    ========  ==============================  ===========================================
+    kind      :math:`f(n)`
+    ========  ==============================  ===========================================
+    hinton    :math:`n^2 / (1 + n^2)`         Sabour et al. 2017; shrinks short vectors
+    half      :math:`n^2 / (0.5 + n^2)`       the same, kinder to short vectors
+    tanh      :math:`\tanh n`
+    exp       :math:`1 - e^{-n}`
+    ratio     :math:`n / (1 + n)`
+    ========  ==============================  ===========================================
+
+    Value and gradient are finite everywhere, the zero vector included.
+
+    Shape: `[..., D]` to `[..., D]`.
+
+    Example:
+        >>> squash(torch.tensor([3.0, 4.0])) * 26 / 25
+        tensor([0.6000, 0.8000])
+        >>> squash(torch.zeros(2), "tanh")
+        tensor([0., 0.])
+
+    """
+    scale, at_zero = SQUASHES[check_choice("kind", kind, tuple(SQUASHES))]
+    n = length(vectors, keepdim=True)
+    zero = n == 0
+    return vectors * torch.where(zero, at_zero, scale(torch.where(zero, 1.0, n)))
+
+
+class Capsules(NamedTuple):
+    """What passes between layers: how each entity stands, and whether it is there.
+
+    Attributes:
+        pose: `[B, N, D]`, or `[B, H, W, C, D]` on a grid. Matrix poses are flattened row by row.
+        activation: `[B, N]` or `[B, H, W, C]`, from 0 to 1.
+
+    Example:
+        >>> capsules = Capsules.from_vectors(torch.full((2, 6, 4), 0.25))
+        >>> capsules.pose.shape, capsules.activation[0, 0]
+        (torch.Size([2, 6, 4]), tensor(0.5000))
+
+    """
+
+    pose: Tensor
+    activation: Tensor
+
+    @classmethod
+    def from_vectors(cls, vectors: Tensor) -> Capsules:
+        """Vector capsules: the length of each vector is its activation."""
+        return cls(vectors, length(vectors))
+
+    def flatten(self) -> Capsules:
+        """Forget the grid: `[B, H, W, C, D]` to `[B, H·W·C, D]`, ordered by row, column, type."""
+        return Capsules(self.pose.flatten(1, -2), self.activation.flatten(1))

@@ -1,0 +1,18 @@
+"""Capsule layers, each usable alone inside anybody's network."""
+
+from torchcaps.layers.base import CapsuleLayer
+from torchcaps.layers.conv import ClassCaps, ConvCaps
+from torchcaps.layers.decoder import Decoder
+from torchcaps.layers.dense import DenseCaps, SharedCaps
+from torchcaps.layers.primary import MatrixPrimaryCaps, PrimaryCaps
+
+__all__ = [
+    "CapsuleLayer",
+    "ClassCaps",
+    "ConvCaps",
+    "Decoder",
+    "DenseCaps",
+    "MatrixPrimaryCaps",
+    "PrimaryCaps",
+    "SharedCaps",
+]

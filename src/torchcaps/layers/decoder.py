@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from math import prod
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torchcaps.checks import check_count, check_target, check_tensor
+
+
+class Decoder(nn.Module):
+    """Draws the image that one class capsule stands for, from its pose alone.
+
+    All capsules but the chosen one are masked by zeros, so the network learns to put all that it needs to
+    draw into the pose of the right capsule.
+
+    Args:
+        classes: number of class capsules, J.
+        dim: numbers in their pose, D.
+        image_shape: (channels, height, width) of what is drawn.
+        hidden: sizes of the hidden layers.
+
+    Shape: pose `[B, J, D]`, target `[B]` to images `[B, C, H, W]` with values in 0..1.
+
+    Example:
+        >>> decoder = Decoder(10, 16, (1, 28, 28))
+        >>> decoder(torch.randn(2, 10, 16), torch.tensor([3, 7])).shape
+        torch.Size([2, 1, 28, 28])
+
+    """
+
+    def __init__(
+        self, classes: int, dim: int, image_shape: tuple[int, int, int], hidden: tuple[int, ...] = (512, 1024)
+    ) -> None:
+        super().__init__()
+        self.classes, self.dim = check_count("classes", classes), check_count("dim", dim)
+        self.image_shape = tuple(image_shape)
+        sizes = [classes * dim, *hidden, prod(image_shape)]
+        layers: list[nn.Module] = []
+        for size_in, size_out in zip(sizes[:-1], sizes[1:]):
+            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+        layers[-1] = nn.Sigmoid()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, pose: Tensor, target: Tensor) -> Tensor:
+        """Draw what the capsule `target` of each sample says."""
+        check_tensor("pose", pose, "B J D", J=self.classes, D=self.dim)
+        check_target(target, pose)
+        mask = F.one_hot(target.long(), self.classes).to(pose.dtype)
+        return self.layers((pose * mask.unsqueeze(-1)).flatten(1)).unflatten(1, self.image_shape)

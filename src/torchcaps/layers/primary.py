@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.capsules import SQUASHES, Capsules, squash
+from torchcaps.checks import check_choice, check_count, check_tensor
+from torchcaps.votes import at_least_float32
+
+
+class PrimaryCaps(nn.Module):
+    """From feature maps to vector capsules: a convolution whose channels are grouped into poses.
+
+    The D numbers of a pose are D channels at **one** pixel (pitfall 3), squashed.
+
+    Args:
+        in_channels: channels of the feature map.
+        types: capsule types per position, C.
+        dim: numbers in a pose, D.
+        kernel_size: of the convolution.
+        stride: of the convolution.
+        padding: of the convolution.
+        squash: a member of the squash family.
+
+    Shape: `[B, in_channels, H, W]` to `Capsules` of pose `[B, H', W', C, D]`.
+
+    Example:
+        >>> PrimaryCaps(256, 32, 8, kernel_size=9, stride=2)(torch.randn(1, 256, 20, 20)).pose.shape
+        torch.Size([1, 6, 6, 32, 8])
+
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        types: int,
+        dim: int,
+        *,
+        kernel_size: int = 1,
+        stride: int = 1,
+        padding: int = 0,
+        squash: str = "hinton",
+    ) -> None:
+        super().__init__()
+        self.types, self.dim = check_count("types", types), check_count("dim", dim)
+        self.squash = check_choice("squash", squash, tuple(SQUASHES))
+        self.conv = nn.Conv2d(in_channels, types * dim, kernel_size, stride, padding)
+
+    def forward(self, features: Tensor) -> Capsules:
+        """Capsules of a feature map."""
+        check_tensor("features", features, "B C H W", C=self.conv.in_channels)
+        pose = self.conv(features).unflatten(1, (self.types, self.dim)).permute(0, 3, 4, 1, 2)
+        return Capsules.from_vectors(squash(at_least_float32(pose), self.squash))
+
+
+class MatrixPrimaryCaps(nn.Module):
+    """From feature maps to matrix capsules: linear poses, and a sigmoid for each activation.
+
+    Args:
+        in_channels: channels of the feature map.
+        types: capsule types per position, C.
+        pose_size: P of the P×P poses.
+        kernel_size: of the convolution.
+        stride: of the convolution.
+        padding: of the convolution.
+
+    Shape: `[B, in_channels, H, W]` to `Capsules` of pose `[B, H', W', C, P·P]`.
+
+    Example:
+        >>> MatrixPrimaryCaps(64, 8)(torch.randn(2, 64, 14, 14)).pose.shape
+        torch.Size([2, 14, 14, 8, 16])
+
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        types: int,
+        *,
+        pose_size: int = 4,
+        kernel_size: int = 1,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> None:
+        super().__init__()
+        self.types, self.pose_size = check_count("types", types), check_count("pose_size", pose_size)
+        channels = types * (pose_size**2 + 1)
+        self.conv = nn.Conv2d(in_channels, channels, kernel_size, stride, padding, bias=False)
+
+    def forward(self, features: Tensor) -> Capsules:
+        """Capsules of a feature map."""
+        check_tensor("features", features, "B C H W", C=self.conv.in_channels)
+        size = self.pose_size**2
+        pose, activation = self.conv(features).permute(0, 2, 3, 1).split([self.types * size, self.types], -1)
+        return Capsules(pose.unflatten(-1, (self.types, size)), torch.sigmoid(activation))

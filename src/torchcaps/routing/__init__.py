@@ -1,0 +1,70 @@
+"""Routing is clustering: votes in, parents out, and nothing known of grids."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from torchcaps.registry import Registry, suggest
+from torchcaps.routing.base import Routed, Routing
+from torchcaps.routing.dynamic import DynamicRouting
+from torchcaps.routing.em import EMRouting
+from torchcaps.routing.kmeans import KMeansRouting
+from torchcaps.routing.uniform import UniformRouting
+
+ROUTINGS: Registry[type[Routing]] = Registry("routing")
+ROUTINGS.register("uniform")(UniformRouting)
+ROUTINGS.register("dynamic")(DynamicRouting)
+ROUTINGS.register("kmeans")(KMeansRouting)
+ROUTINGS.register("em")(EMRouting)
+
+
+def list_routings() -> list[str]:
+    """Names that `create_routing` and every layer take.
+
+    >>> list_routings()
+    ['dynamic', 'em', 'kmeans', 'uniform']
+    """
+    return ROUTINGS.names()
+
+
+def create_routing(name: str, **options: Any) -> Routing:
+    """Make a routing by name.
+
+    Args:
+        name: one of `list_routings()`.
+        options: of that routing; an unknown one is an error that names the nearest.
+
+    Example:
+        >>> create_routing("dynamic", iterations=2)
+        DynamicRouting(parents=1, iterations=2)
+        >>> create_routing("em", iteration=2)
+        Traceback (most recent call last):
+        ValueError: routing 'em' has no option 'iteration': did you mean 'iterations'? Known: activation, \
+beta_a, beta_u, covariance, decay, epsilon, inverse_temperature, iterations, normalise_mass, parents, sigma.
+
+    """
+    kind = ROUTINGS[name]
+    known = routing_options(name)
+    for option in options:
+        if option not in known:
+            raise ValueError(f"routing {name!r} has no option {option!r}: {suggest(option, known)}")
+    return kind(**options)
+
+
+def routing_options(name: str) -> list[str]:
+    """Names of the options that the routing `name` takes."""
+    return list(inspect.signature(ROUTINGS[name]).parameters)
+
+
+__all__ = [
+    "DynamicRouting",
+    "EMRouting",
+    "KMeansRouting",
+    "Routed",
+    "Routing",
+    "UniformRouting",
+    "create_routing",
+    "list_routings",
+    "routing_options",
+]

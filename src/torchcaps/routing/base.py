@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.checks import check_count, check_tensor
+from torchcaps.votes import Votes, at_least_float32
+
+# A parent with less mass than this has no votes: its mean would be rounding noise, its gradient huge.
+DEAD = 1e-12
+
+
+class Routed(NamedTuple):
+    """What a routing found at one iteration.
+
+    At P positions with J parent types, from I children in each field; a layer gives the same without P,
+    or with the grid `H', W'` in its place.
+
+    Attributes:
+        pose: `[B, P, J, D]`.
+        activation: `[B, P, J]`, from 0 to 1.
+        coupling: `[B, P, I, J]`, the share of each child that each parent was given; over all parents of a
+            child it adds up to 1. `None` where a fused kernel was asked for capsules only.
+        logit: `[B, P, J]`, the activation before it was pressed into 0..1, for losses that want it unsaturated.
+
+    """
+
+    pose: Tensor
+    activation: Tensor
+    coupling: Tensor | None
+    logit: Tensor
+
+
+class Routing(nn.Module, ABC):
+    """A clustering of votes, written as a generator over its iterations.
+
+    A new algorithm is a subclass with an `iterate`; every layer and geometry can then use it.
+
+    Args:
+        parents: number of parent types; what a routing learns, it learns per type. With 1, all types
+            share it, so a routing made without knowing the layer still fits every layer.
+        iterations: how many times parents are computed.
+
+    """
+
+    def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
+        super().__init__()
+        self.parents = check_count("parents", parents)
+        self.iterations = check_count("iterations", iterations)
+
+    @abstractmethod
+    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+        """Yield what is known after each iteration.
+
+        Args:
+            votes: the votes of the children, lazy.
+            activation: of the children, `[B, N]`.
+            start: the assignment to begin with, `[B, P, I, J]`; by default each child is shared evenly
+                among its parents.
+
+        """
+
+    def forward(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None, *, coupling: bool = True
+    ) -> Routed:
+        """Route to the end and give the last iteration.
+
+        Args:
+            votes: see `iterate`.
+            activation: see `iterate`.
+            start: see `iterate`.
+            coupling: whether the caller looks at the couplings; a fused kernel may leave them out if not.
+
+        """
+        self._check(votes, activation)
+        # Autocast would round every weighted sum to half precision, and rounding errors feed back here.
+        with torch.autocast(votes.pose.device.type, enabled=False):
+            for routed in self.iterate(votes, at_least_float32(activation), start):  # noqa: B007
+                pass
+        return routed
+
+    def trace(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[Routed]:
+        """All iterations, first to last, from the same code that trains."""
+        self._check(votes, activation)
+        with torch.autocast(votes.pose.device.type, enabled=False):
+            return list(self.iterate(votes, at_least_float32(activation), start))
+
+    def extra_repr(self) -> str:
+        """The options, as `print(model)` shows them."""
+        return f"parents={self.parents}, iterations={self.iterations}"
+
+    def _check(self, votes: Votes, activation: Tensor) -> None:
+        check_tensor("activation", activation, "B N", B=votes.batch, N=votes.total_children)
+        if self.parents not in (1, votes.parents):
+            raise ValueError(f"routing was made for parents={self.parents}, the layer has {votes.parents}")
+
+
+def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean vote of each parent, under weights that need not add up to anything.
+
+    Returns the mean `[B, P, J, D]` (0 for a parent that nobody votes for), the mass `[B, P, J]`, and the
+    weights as shares of that mass `[B, P, I, J]`.
+    """
+    mass = weight.sum(2)
+    alive = mass > DEAD
+    share = torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2)
+    return torch.einsum("bpij,bpijd->bpjd", share, votes), mass, share
+
+
+def length_logit(activation: Tensor) -> Tensor:
+    """The logit of an activation that is a length, kept finite at 0 and 1."""
+    return torch.logit(activation, eps=1e-6)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.capsules import SQUASHES, length, squash
+from torchcaps.checks import check_choice, check_count
+from torchcaps.routing.base import Routed, Routing, length_logit
+from torchcaps.votes import Votes
+
+
+class DynamicRouting(Routing):
+    r"""Routing by agreement (Sabour, Frosst, Hinton 2017): a soft k-means by dot product.
+
+    With votes :math:`\hat u_{ij}` and logits :math:`b_{ij}` that start at 0, r times:
+
+    .. math::
+        c_{ij} = \operatorname{softmax}_j(b_{ij}), \quad
+        v_j = \operatorname{squash}\Big(\sum_i c_{ij} \hat u_{ij} + \text{bias}_j\Big), \quad
+        b_{ij} \leftarrow b_{ij} + \langle \hat u_{ij}, v_j \rangle
+
+    so r iterations are r weighted sums and r − 1 updates of the logits. The length of :math:`v_j` is the
+    parent's activation; the child's activation is the length of its pose and so in its votes already.
+
+    Args:
+        parents: number of parent types.
+        iterations: r.
+        update: `"accumulate"` as in the paper; `"fixed_point"` sets :math:`b_{ij} = \langle \hat u_{ij},
+            v_j \rangle` instead, which converges where accumulation drives the coupling to 0 or 1.
+        gradient: through `"all"` iterations, or the `"last"` only, its coupling taken as given.
+        bias: learn a vector per parent type, added before the squash (as the authors' code does, from 0.1);
+            needs `pose_size`.
+        leaky: let a child also choose none of the parents.
+        squash: a member of the squash family.
+        pose_size: numbers in a parent's pose; only a bias needs it.
+
+    Example:
+        >>> from torchcaps.votes import SharedVotes
+        >>> votes = SharedVotes(torch.randn(2, 20, 8), torch.randn(3, 8, 16))
+        >>> routed = DynamicRouting(iterations=3)(votes, torch.ones(2, 20))
+        >>> routed.pose.shape, routed.coupling.shape
+        (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 20, 3]))
+
+    """
+
+    def __init__(
+        self,
+        parents: int = 1,
+        *,
+        iterations: int = 3,
+        update: str = "accumulate",
+        gradient: str = "all",
+        bias: bool = False,
+        leaky: bool = False,
+        squash: str = "hinton",
+        pose_size: int | None = None,
+    ) -> None:
+        super().__init__(parents, iterations=iterations)
+        self.update = check_choice("update", update, ("accumulate", "fixed_point"))
+        self.gradient = check_choice("gradient", gradient, ("all", "last"))
+        self.squash = check_choice("squash", squash, tuple(SQUASHES))
+        self.leaky = leaky
+        self.bias: nn.Parameter | None = None
+        if bias:
+            size = check_count("pose_size", pose_size)
+            self.bias = nn.Parameter(torch.full((parents, size), 0.1))
+
+    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+        """Yield poses, lengths and couplings after each of the r weighted sums."""
+        vote = votes.tensor()
+        logits = vote.new_zeros(vote.shape[:-1])
+        coupling = start
+        for iteration in range(self.iterations):
+            last = iteration == self.iterations - 1
+            seen = vote if last or self.gradient == "all" else vote.detach()
+            if coupling is None:
+                coupling = votes.normalise(logits, leak=self.leaky)
+            pose = self._parents(seen, coupling)
+            presence = length(pose)
+            yield Routed(pose, presence, coupling, length_logit(presence))
+            if not last:
+                if self.gradient == "last":
+                    pose = pose.detach()
+                agreement = torch.einsum("bpijd,bpjd->bpij", seen, pose)
+                logits = logits + agreement if self.update == "accumulate" else agreement
+                coupling = None
+
+    def _parents(self, vote: Tensor, coupling: Tensor) -> Tensor:
+        total = torch.einsum("bpij,bpijd->bpjd", coupling, vote)
+        if self.bias is not None:
+            total = total + self.bias
+        return squash(total, self.squash)

@@ -1,0 +1,135 @@
+r"""The Gaussian of a cluster, from a full covariance down to one constant σ.
+
+The family goes over into k-means: full → diagonal → spherical → fixed σ → σ → 0. Each member fits itself
+to weighted votes, gives the log density of every vote, and the mean code length that the MDL activation
+pays per unit of mass, :math:`-\langle\ln p\rangle` up to a constant: :math:`\sum_h \ln\sigma_h` wherever
+:math:`\sigma` is fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from torchcaps.checks import check_number
+
+
+class Gaussian(ABC):
+    """One kind of covariance.
+
+    Args:
+        epsilon: added to every variance, so that a cluster of one vote has a finite density.
+
+    """
+
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon = check_number("epsilon", epsilon, above=True)
+
+    @abstractmethod
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+        """The spread of each cluster.
+
+        Shape: votes `[B, P, I, J, D]`, share `[B, P, I, J]` (adds up to 1 over I), mean `[B, P, J, D]`.
+        """
+
+    @abstractmethod
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Log density of each vote under each cluster, `[B, P, I, J]`."""
+
+    @abstractmethod
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """What a vote of `size` numbers costs to code, per unit of mass, `[B, P, J]`."""
+
+
+class Diagonal(Gaussian):
+    """A variance per dimension, as in the paper; spread is the variance `[B, P, J, D]`."""
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+        """Variance per dimension."""
+        square = (votes - mean.unsqueeze(2)).square()
+        return torch.einsum("bpij,bpijd->bpjd", share, square) + self.epsilon
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Log density, dimension by dimension."""
+        # Dividing before squaring keeps votes of 1e15 within float32.
+        distance = ((votes - mean.unsqueeze(2)) / spread.sqrt().unsqueeze(2)).square()
+        size = votes.shape[-1]
+        volume = spread.log().expand_as(mean).sum(-1) + size * math.log(2 * math.pi)
+        return -0.5 * (distance.sum(-1) + volume.unsqueeze(2))
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """Sum of log standard deviations."""
+        return 0.5 * spread.log().expand(*spread.shape[:-1], size).sum(-1)
+
+
+class Spherical(Diagonal):
+    """One variance per cluster; spread is `[B, P, J, 1]`."""
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+        """Mean of the variances over dimensions."""
+        return super().fit(votes, share, mean).mean(-1, keepdim=True)
+
+
+class Fixed(Gaussian):
+    """One constant σ for all clusters; spread is the observed variance `[B, P, J, D]`.
+
+    The code length is the true cross-entropy under σ, :math:`\\ln\\sigma + (s_h^2/\\sigma^2 - 1)/2` per
+    dimension, which equals the fitted one where the observed :math:`s_h` is σ.
+    """
+
+    def __init__(self, epsilon: float, sigma: float) -> None:
+        super().__init__(epsilon)
+        self.sigma = check_number("sigma", sigma, above=True)
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+        """Observed variance, which only the code length looks at."""
+        return torch.einsum("bpij,bpijd->bpjd", share, (votes - mean.unsqueeze(2)).square())
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Log density under the constant σ."""
+        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1)
+        return -0.5 * distance - votes.shape[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """Cross-entropy under σ."""
+        return ((spread / self.sigma / self.sigma - 1) / 2 + math.log(self.sigma)).sum(-1)
+
+
+class Full(Gaussian):
+    """A whole covariance matrix; spread is its Cholesky factor `[B, P, J, D, D]`, in float64."""
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+        """Cholesky factor of the covariance."""
+        centred = (votes - mean.unsqueeze(2)).double()
+        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centred, centred)
+        size = votes.shape[-1]
+        # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
+        # can tell, in proportion to the votes' own scale, keeps the factorisation possible for any scale.
+        scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
+        ridge = (self.epsilon + 1e-10 * scale)[..., None, None]
+        return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        """Log density by a triangular solve."""
+        centred = (votes - mean.unsqueeze(2)).double().transpose(2, 3).transpose(3, 4)
+        whitened = torch.linalg.solve_triangular(spread, centred, upper=False)
+        distance = whitened.square().sum(3).transpose(2, 3)
+        volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
+        return (-0.5 * (distance + volume + votes.shape[-1] * math.log(2 * math.pi))).to(votes.dtype)
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """Half the log determinant."""
+        return spread.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+COVARIANCES = ("full", "diagonal", "spherical", "fixed")
+
+
+def create_gaussian(covariance: str, *, epsilon: float, sigma: float) -> Gaussian:
+    """The member of the family with that name."""
+    if covariance == "fixed":
+        return Fixed(epsilon, sigma)
+    return {"full": Full, "diagonal": Diagonal, "spherical": Spherical}[covariance](epsilon)

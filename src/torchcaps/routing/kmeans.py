@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from torchcaps.capsules import length, squash
+from torchcaps.checks import check_choice, check_number
+from torchcaps.routing.base import Routed, Routing, length_logit, weighted_mean
+from torchcaps.votes import Votes
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors scaled to length 1; the zero vector stays zero, with a finite gradient."""
+    n = length(vectors, keepdim=True)
+    return vectors / torch.where(n == 0, 1.0, n)
+
+
+class KMeansRouting(Routing):
+    r"""Soft k-means over votes, each child weighing in with its activation :math:`a_i`.
+
+    .. math::
+        \mu_j = \frac{\sum_i a_i c_{ij} \hat u_{ij}}{\sum_i a_i c_{ij}}, \quad
+        c_{ij} = \operatorname{softmax}_j\big(-d(\hat u_{ij}, \mu_j) / \tau\big)
+
+    with :math:`d` the squared Euclidean distance or :math:`1 - \cos`. At temperature 0 the assignment is
+    hard: Lloyd's algorithm. The pose is the centre :math:`\mu_j`; the activation is the length of the
+    squashed total :math:`\sum_i a_i c_{ij} \hat u_{ij}`: high where many votes add up, 0 where they cancel
+    or nobody votes.
+
+    Args:
+        parents: number of parent types.
+        iterations: how many times the centres are computed.
+        metric: `"cosine"` or `"euclidean"`.
+        temperature: :math:`\tau`; 0 for hard assignment.
+
+    Example:
+        >>> from torchcaps.votes import SharedVotes
+        >>> votes = SharedVotes(torch.randn(2, 20, 8), torch.randn(3, 8, 16))
+        >>> KMeansRouting(metric="euclidean")(votes, torch.ones(2, 20)).pose.shape
+        torch.Size([2, 1, 3, 16])
+
+    """
+
+    def __init__(
+        self, parents: int = 1, *, iterations: int = 3, metric: str = "cosine", temperature: float = 1.0
+    ) -> None:
+        super().__init__(parents, iterations=iterations)
+        self.metric = check_choice("metric", metric, ("cosine", "euclidean"))
+        self.temperature = check_number("temperature", temperature)
+
+    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+        """Yield centres and assignments after each update of the centres."""
+        vote = votes.tensor()
+        child = votes.gather(activation).unsqueeze(-1)
+        coupling = votes.initial() if start is None else start
+        for iteration in range(self.iterations):
+            centre, mass, _ = weighted_mean(vote, coupling * child)
+            presence = length(squash(centre * mass.unsqueeze(-1)))
+            yield Routed(centre, presence, coupling, length_logit(presence))
+            if iteration < self.iterations - 1:
+                coupling = self._assign(votes, vote, centre)
+
+    def _assign(self, votes: Votes, vote: Tensor, centre: Tensor) -> Tensor:
+        if self.metric == "cosine":
+            closeness = torch.einsum("bpijd,bpjd->bpij", unit(vote), unit(centre))
+        else:
+            closeness = -(vote - centre.unsqueeze(2)).square().sum(-1)
+        return (
+            votes.harden(closeness)
+            if self.temperature == 0
+            else votes.normalise(closeness / self.temperature)
+        )

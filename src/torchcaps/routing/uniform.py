@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from torchcaps.capsules import SQUASHES, length, squash
+from torchcaps.checks import check_choice
+from torchcaps.routing.base import Routed, Routing, length_logit
+from torchcaps.votes import Votes
+
+
+class UniformRouting(Routing):
+    r"""No routing: every child is shared evenly among its parents. The baseline that every claim needs.
+
+    .. math:: v_j = \operatorname{squash}\Big(\sum_i \tfrac{1}{|\text{parents of } i|} \hat u_{ij}\Big)
+
+    The activation is the length of the pose. There is one iteration.
+
+    Args:
+        parents: number of parent types.
+        squash: a member of the squash family.
+
+    Example:
+        >>> import torch
+        >>> from torchcaps.votes import SharedVotes
+        >>> votes = SharedVotes(torch.ones(1, 4, 2), torch.eye(2).repeat(2, 1, 1))
+        >>> UniformRouting()(votes, torch.ones(1, 4)).coupling[0, 0, 0]
+        tensor([0.5000, 0.5000])
+
+    """
+
+    def __init__(self, parents: int = 1, *, squash: str = "hinton") -> None:
+        super().__init__(parents, iterations=1)
+        self.squash = check_choice("squash", squash, tuple(SQUASHES))
+
+    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+        """Yield the one iteration there is; child activations are the lengths of their poses already."""
+        coupling = votes.initial() if start is None else start
+        pose = squash((coupling.unsqueeze(-1) * votes.tensor()).sum(2), self.squash)
+        presence = length(pose)
+        yield Routed(pose, presence, coupling, length_logit(presence))
