@@ -1,0 +1,52 @@
+"""torchcaps: capsule networks in PyTorch.
+
+A capsule layer is a clustering step inside a network: children cast votes for the pose of their possible
+parents, a routing clusters the votes, and each cluster found is a parent capsule.
+"""
+
+from torchcaps.capsules import Capsules, length, squash
+from torchcaps.layers import (
+    ClassCaps,
+    ConvCaps,
+    Decoder,
+    DenseCaps,
+    MatrixPrimaryCaps,
+    PrimaryCaps,
+    SharedCaps,
+)
+from torchcaps.losses import (
+    SpreadMargin,
+    activation_cross_entropy,
+    margin_loss,
+    reconstruction_loss,
+    spread_loss,
+)
+from torchcaps.models import Output, create_model, list_models
+from torchcaps.routing import Routed, Routing, create_routing, list_routings
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Capsules",
+    "ClassCaps",
+    "ConvCaps",
+    "Decoder",
+    "DenseCaps",
+    "MatrixPrimaryCaps",
+    "Output",
+    "PrimaryCaps",
+    "Routed",
+    "Routing",
+    "SharedCaps",
+    "SpreadMargin",
+    "activation_cross_entropy",
+    "create_model",
+    "create_routing",
+    "length",
+    "list_models",
+    "list_routings",
+    "margin_loss",
+    "reconstruction_loss",
+    "spread_loss",
+    "squash",
+]

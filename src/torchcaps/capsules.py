@@ -17,7 +17,6 @@ def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
     Example:
         >>> length(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
         tensor([5., 0.])
-
     """
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
     zero = square == 0
@@ -77,7 +76,6 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
         tensor([0.6000, 0.8000])
         >>> squash(torch.zeros(2), "tanh")
         tensor([0., 0.])
-
     """
     scale, at_zero = SQUASHES[check_choice("kind", kind, tuple(SQUASHES))]
     n = length(vectors, keepdim=True)
@@ -96,7 +94,6 @@ class Capsules(NamedTuple):
         >>> capsules = Capsules.from_vectors(torch.full((2, 6, 4), 0.25))
         >>> capsules.pose.shape, capsules.activation[0, 0]
         (torch.Size([2, 6, 4]), tensor(0.5000))
-
     """
 
     pose: Tensor

@@ -24,7 +24,6 @@ def check_tensor(name: str, value: object, layout: str, **sizes: int) -> None:
         >>> check_tensor("pose", torch.zeros(2, 6, 4), "B N D", D=8)
         Traceback (most recent call last):
         ValueError: pose must be [B, N, D=8], got [2, 6, 4]
-
     """
     names = layout.split()
     wanted = "[" + ", ".join(f"{n}={sizes[n]}" if n in sizes else n for n in names) + "]"

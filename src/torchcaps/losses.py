@@ -32,7 +32,6 @@ def margin_loss(
     Example:
         >>> margin_loss(torch.tensor([[0.9, 0.3]]), torch.tensor([0]))
         tensor(0.0200)
-
     """
     present = class_presence(scores, target)
     too_short = (positive - scores).clamp(min=0).square()
@@ -53,7 +52,6 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
     Example:
         >>> spread_loss(torch.tensor([[0.9, 0.2, 0.0]]), torch.tensor([0]), margin=0.9)
         tensor(0.0400)
-
     """
     check_tensor("scores", scores, "B classes")
     check_target(target, scores)
@@ -64,7 +62,7 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
 
 
 def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float = 0.0005) -> Tensor:
-    """Squared error, **summed** over pixels and channels (pitfall 7), mean over the batch, times a small weight.
+    """Squared error, **summed** over pixels (pitfall 7), mean over the batch, times a small weight.
 
     Args:
         reconstruction: `[B, C, H, W]`.
@@ -74,12 +72,10 @@ def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float
     Example:
         >>> reconstruction_loss(torch.ones(2, 1, 28, 28), torch.zeros(2, 1, 28, 28))
         tensor(0.3920)
-
     """
     if reconstruction.shape != images.shape:
-        raise ValueError(
-            f"reconstruction must have the images' shape {list(images.shape)}, got {list(reconstruction.shape)}"
-        )
+        wanted, got = list(images.shape), list(reconstruction.shape)
+        raise ValueError(f"reconstruction must have the images' shape {wanted}, got {got}")
     return weight * (reconstruction - images).square().flatten(1).sum(1).mean()
 
 
@@ -95,7 +91,6 @@ def activation_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     Example:
         >>> activation_cross_entropy(torch.tensor([[100.0, 0.0]]), torch.tensor([0]))
         tensor(0.)
-
     """
     check_tensor("logits", logits, "B classes")
     check_target(target, logits)
@@ -130,7 +125,6 @@ class SpreadMargin:
         (0.2, 0.55, 0.9)
         >>> round(SpreadMargin("sigmoid", steps=400_000)(200_000), 3)
         0.595
-
     """
 
     def __init__(self, kind: str = "linear", *, steps: int, low: float = 0.2, high: float = 0.9) -> None:

@@ -35,7 +35,7 @@ def at_least_float32(values: Tensor) -> Tensor:
 def transform(pose: Tensor, weight: Tensor, *, matrix: bool) -> Tensor:
     """Multiply the pose of each child by its matrix for each parent.
 
-    Shape: pose `[..., I, D_in]`, weight `[I, J, D_in, D_out]` (or `[I, J, P, P]`), votes `[..., I, J, D_out]`.
+    Shape: pose `[..., I, D_in]`, weight `[I, J, D_in, D_out]` (or `[I, J, P, P]`) to `[..., I, J, D_out]`.
     """
     if not matrix:
         return torch.einsum("...id,ijde->...ije", pose, weight)
@@ -53,7 +53,6 @@ class Votes(ABC):
         index: `[P, I]`, which child stands at each place of each field; N where the field leaves the
             image. `None` if there is one position, whose field is all children in order.
         grid: the shape `(H', W')` that the P positions make, or `None`.
-
     """
 
     def __init__(self, pose: Tensor, weight: Tensor, *, matrix: bool) -> None:
@@ -130,7 +129,6 @@ class Votes(ABC):
             logits: `[B, P, I, J]`.
             leak: let each child also choose "none of them", at logit 0; the assignments to parents then
                 add up to less than 1.
-
         """
         peak = self._peak(logits)
         if leak:
@@ -183,7 +181,6 @@ class DenseVotes(Votes):
         >>> votes = DenseVotes(torch.ones(2, 6, 8), torch.ones(6, 3, 8, 16))
         >>> votes.tensor().shape
         torch.Size([2, 1, 6, 3, 16])
-
     """
 
     def __init__(self, pose: Tensor, weight: Tensor, *, matrix: bool = False) -> None:
@@ -204,7 +201,6 @@ class SharedVotes(Votes):
     Example:
         >>> SharedVotes(torch.ones(2, 50, 8), torch.ones(3, 8, 16)).tensor().shape
         torch.Size([2, 1, 50, 3, 16])
-
     """
 
     def __init__(self, pose: Tensor, weight: Tensor, *, matrix: bool = False) -> None:
@@ -232,7 +228,6 @@ class ClassVotes(Votes):
     Example:
         >>> ClassVotes(torch.ones(2, 4, 4, 3, 16), torch.ones(3, 5, 4, 4), matrix=True).tensor().shape
         torch.Size([2, 1, 48, 5, 16])
-
     """
 
     def __init__(
@@ -280,7 +275,6 @@ class ConvVotes(Votes):
         ...                   kernel_size=3, stride=2)
         >>> votes.grid, votes.tensor().shape
         ((3, 3), torch.Size([2, 9, 27, 5, 16]))
-
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +20,6 @@ class CapsuleLayer(nn.Module, ABC):
         parents: number of parent types.
         pose_size: numbers in a parent's pose.
         routing_options: for a routing given by name.
-
     """
 
     def __init__(
@@ -27,6 +27,7 @@ class CapsuleLayer(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.routing = make_routing(routing, parents, pose_size, routing_options)
+        self._watchers: list[Callable[[Capsules], None]] = []
 
     @abstractmethod
     def votes(self, capsules: Capsules) -> Votes:
@@ -38,10 +39,17 @@ class CapsuleLayer(nn.Module, ABC):
         return Capsules(routed.pose, routed.activation)
 
     def route(self, capsules: Capsules | Tensor, *, coupling: bool = True) -> Routed:
-        """Parents with the couplings that led to them (`coupling=False` may leave those out, to save time)."""
+        """Parents with the couplings that led to them; `coupling=False` may leave those out, to save time."""
         capsules = as_capsules(capsules)
+        for watcher in self._watchers:
+            watcher(capsules)
         votes = self.votes(capsules)
         return _lay_out(self.routing(votes, capsules.activation.flatten(1), coupling=coupling), votes)
+
+    def watch(self, watcher: Callable[[Capsules], None]) -> Callable[[], None]:
+        """Show `watcher` the children of every later call; the function returned ends that."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
 
     def trace(self, capsules: Capsules | Tensor) -> list[Routed]:
         """What `route` gives, after every iteration."""

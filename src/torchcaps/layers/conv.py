@@ -46,7 +46,6 @@ class ConvCaps(CapsuleLayer):
         >>> layer = ConvCaps(8, 16, kernel_size=3, stride=2)
         >>> layer(Capsules(torch.randn(2, 7, 7, 8, 16), torch.rand(2, 7, 7, 8))).pose.shape
         torch.Size([2, 3, 3, 16, 16])
-
     """
 
     def __init__(
@@ -111,7 +110,6 @@ class ClassCaps(CapsuleLayer):
         >>> layer = ClassCaps(16, 5)
         >>> layer(Capsules(torch.randn(2, 4, 4, 16, 16), torch.rand(2, 4, 4, 16))).activation.shape
         torch.Size([2, 5])
-
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 import torch.nn.functional as F
@@ -26,7 +27,6 @@ class Decoder(nn.Module):
         >>> decoder = Decoder(10, 16, (1, 28, 28))
         >>> decoder(torch.randn(2, 10, 16), torch.tensor([3, 7])).shape
         torch.Size([2, 1, 28, 28])
-
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Decoder(nn.Module):
         self.image_shape = tuple(image_shape)
         sizes = [classes * dim, *hidden, prod(image_shape)]
         layers: list[nn.Module] = []
-        for size_in, size_out in zip(sizes[:-1], sizes[1:]):
+        for size_in, size_out in pairwise(sizes):
             layers += [nn.Linear(size_in, size_out), nn.ReLU()]
         layers[-1] = nn.Sigmoid()
         self.layers = nn.Sequential(*layers)

@@ -46,7 +46,6 @@ class DenseCaps(CapsuleLayer):
         >>> digits = layer(Capsules.from_vectors(torch.randn(2, 1152, 8)))
         >>> digits.pose.shape, digits.activation.shape
         (torch.Size([2, 10, 16]), torch.Size([2, 10]))
-
     """
 
     def __init__(
@@ -98,7 +97,6 @@ class SharedCaps(CapsuleLayer):
         >>> layer = SharedCaps(128, 10, 16)
         >>> layer(torch.randn(2, 64, 128)).pose.shape, layer(torch.randn(2, 144, 128)).pose.shape
         (torch.Size([2, 10, 16]), torch.Size([2, 10, 16]))
-
     """
 
     def __init__(

@@ -27,7 +27,6 @@ class PrimaryCaps(nn.Module):
     Example:
         >>> PrimaryCaps(256, 32, 8, kernel_size=9, stride=2)(torch.randn(1, 256, 20, 20)).pose.shape
         torch.Size([1, 6, 6, 32, 8])
-
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class MatrixPrimaryCaps(nn.Module):
     Example:
         >>> MatrixPrimaryCaps(64, 8)(torch.randn(2, 64, 14, 14)).pose.shape
         torch.Size([2, 14, 14, 8, 16])
-
     """
 
     def __init__(

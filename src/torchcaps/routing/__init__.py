@@ -42,7 +42,6 @@ def create_routing(name: str, **options: Any) -> Routing:
         Traceback (most recent call last):
         ValueError: routing 'em' has no option 'iteration': did you mean 'iterations'? Known: activation, \
 beta_a, beta_u, covariance, decay, epsilon, inverse_temperature, iterations, normalise_mass, parents, sigma.
-
     """
     kind = ROUTINGS[name]
     known = routing_options(name)

@@ -25,8 +25,7 @@ class Routed(NamedTuple):
         activation: `[B, P, J]`, from 0 to 1.
         coupling: `[B, P, I, J]`, the share of each child that each parent was given; over all parents of a
             child it adds up to 1. `None` where a fused kernel was asked for capsules only.
-        logit: `[B, P, J]`, the activation before it was pressed into 0..1, for losses that want it unsaturated.
-
+        logit: `[B, P, J]`, the activation before it was pressed into 0..1: what cross-entropy wants.
     """
 
     pose: Tensor
@@ -44,7 +43,6 @@ class Routing(nn.Module, ABC):
         parents: number of parent types; what a routing learns, it learns per type. With 1, all types
             share it, so a routing made without knowing the layer still fits every layer.
         iterations: how many times parents are computed.
-
     """
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
@@ -61,7 +59,6 @@ class Routing(nn.Module, ABC):
             activation: of the children, `[B, N]`.
             start: the assignment to begin with, `[B, P, I, J]`; by default each child is shared evenly
                 among its parents.
-
         """
 
     def forward(
@@ -74,7 +71,6 @@ class Routing(nn.Module, ABC):
             activation: see `iterate`.
             start: see `iterate`.
             coupling: whether the caller looks at the couplings; a fused kernel may leave them out if not.
-
         """
         self._check(votes, activation)
         # Autocast would round every weighted sum to half precision, and rounding errors feed back here.

@@ -42,7 +42,6 @@ class DynamicRouting(Routing):
         >>> routed = DynamicRouting(iterations=3)(votes, torch.ones(2, 20))
         >>> routed.pose.shape, routed.coupling.shape
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 20, 3]))
-
     """
 
     def __init__(

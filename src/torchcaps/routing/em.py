@@ -53,7 +53,6 @@ class EMRouting(Routing):
         >>> routed = EMRouting(parents=3)(votes, torch.rand(2, 6))
         >>> routed.pose.shape, routed.activation.shape
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 3]))
-
     """
 
     def __init__(

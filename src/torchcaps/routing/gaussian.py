@@ -22,7 +22,6 @@ class Gaussian(ABC):
 
     Args:
         epsilon: added to every variance, so that a cluster of one vote has a finite density.
-
     """
 
     def __init__(self, epsilon: float) -> None:

@@ -40,7 +40,6 @@ class KMeansRouting(Routing):
         >>> votes = SharedVotes(torch.randn(2, 20, 8), torch.randn(3, 8, 16))
         >>> KMeansRouting(metric="euclidean")(votes, torch.ones(2, 20)).pose.shape
         torch.Size([2, 1, 3, 16])
-
     """
 
     def __init__(

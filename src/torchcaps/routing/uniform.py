@@ -27,7 +27,6 @@ class UniformRouting(Routing):
         >>> votes = SharedVotes(torch.ones(1, 4, 2), torch.eye(2).repeat(2, 1, 1))
         >>> UniformRouting()(votes, torch.ones(1, 4)).coupling[0, 0, 0]
         tensor([0.5000, 0.5000])
-
     """
 
     def __init__(self, parents: int = 1, *, squash: str = "hinton") -> None:

@@ -1,0 +1,19 @@
+"""Published networks and the baselines they are compared with, by name."""
+
+from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
+from torchcaps.models.base import CapsuleModel, LayerTrace, Model, Output
+from torchcaps.models.registry import create_model, list_models, register_model
+
+__all__ = [
+    "CapsuleModel",
+    "LayerTrace",
+    "Model",
+    "Output",
+    "baselines",
+    "capsnet",
+    "create_model",
+    "list_models",
+    "matrix_capsnet",
+    "register_model",
+    "shared_capsnet",
+]

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.capsules import Capsules
+from torchcaps.checks import check_count, check_tensor
+from torchcaps.layers import CapsuleLayer, Decoder
+from torchcaps.routing import Routed
+
+
+class Output(NamedTuple):
+    """What a model says of a batch.
+
+    Attributes:
+        scores: `[B, classes]`, from 0 to 1: the activations of the class capsules, or a CNN's probabilities.
+        logits: `[B, classes]`, the scores before they were pressed into 0..1; cross-entropy takes these.
+        capsules: class capsules, pose `[B, classes, D]`; `None` for a CNN.
+        reconstruction: `[B, C, H, W]` drawn from one class capsule; `None` without a decoder.
+    """
+
+    scores: Tensor
+    logits: Tensor
+    capsules: Capsules | None = None
+    reconstruction: Tensor | None = None
+
+
+class LayerTrace(NamedTuple):
+    """Everything that happened in one capsule layer.
+
+    Attributes:
+        name: of the layer inside the model.
+        votes: `[B, P, I, J, D]`.
+        iterations: what the routing knew after each iteration, laid out as the layer does.
+    """
+
+    name: str
+    votes: Tensor
+    iterations: list[Routed]
+
+
+class Model(nn.Module):
+    """What all networks here share: their sizes, and a check of the images at the door.
+
+    Args:
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        image_size: height and width of an image, or one number for both.
+    """
+
+    # A network that averages or routes over places reads any size; the others are built for one.
+    any_size = False
+
+    def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
+        super().__init__()
+        self.num_classes = check_count("num_classes", num_classes)
+        self.in_channels = check_count("in_channels", in_channels)
+        size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+        if len(size) != 2:
+            raise ValueError(f"image_size must be one number or (height, width), got {image_size!r}")
+        self.image_size = (check_count("image_size", size[0]), check_count("image_size", size[1]))
+
+    def check_images(self, images: Tensor) -> None:
+        """Refuse images of another shape than the model was built for, saying which was expected."""
+        sizes = {"C": self.in_channels}
+        if not self.any_size:
+            sizes |= {"H": self.image_size[0], "W": self.image_size[1]}
+        check_tensor("images", images, "B C H W", **sizes)
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, or else the best one."""
+        raise NotImplementedError
+
+
+class CapsuleModel(Model):
+    """A network of capsules, whose routing can be watched and whose class capsules can be drawn."""
+
+    def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
+        super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        self.decoder: Decoder | None = None
+
+    def reconstruct(self, capsules: Capsules, target: Tensor) -> Tensor:
+        """Draw any chosen class capsule.
+
+        Args:
+            capsules: class capsules, pose `[B, classes, D]`, as in `Output.capsules`; poses may be changed.
+            target: which capsule of each sample to draw, `[B]`.
+
+        Returns images `[B, C, H, W]`.
+        """
+        if self.decoder is None:
+            raise ValueError(f"{type(self).__name__} was built without a decoder and cannot reconstruct")
+        return self.decoder(capsules.pose, target)
+
+    def trace(self, images: Tensor) -> list[LayerTrace]:
+        """Every routing iteration of every capsule layer, from the bottom up."""
+        inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
+        handles = []
+        for name, layer in self.named_modules():
+            if isinstance(layer, CapsuleLayer):
+                handles.append(layer.watch(lambda seen, n=name, at=layer: inputs.append((n, at, seen))))
+        try:
+            self(images)
+        finally:
+            for stop in handles:
+                stop()
+        return [
+            LayerTrace(name, layer.votes(seen).tensor(), layer.trace(seen)) for name, layer, seen in inputs
+        ]
+
+
+def conv_extent(model: str, layer: str, size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+    """The size after a convolution, or an error that says which layer no longer fits.
+
+    >>> conv_extent("capsnet", "first convolution", 28, 9)
+    20
+    >>> conv_extent("capsnet", "first convolution", 8, 9)
+    Traceback (most recent call last):
+    ValueError: image_size is too small for capsnet: its first convolution needs at least 9 pixels, gets 8
+    """
+    if size + 2 * padding < kernel:
+        raise ValueError(
+            f"image_size is too small for {model}: its {layer} needs at least {kernel} pixels, "
+            f"gets {size + 2 * padding}"
+        )
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+def longest(scores: Tensor, target: Tensor | None) -> Tensor:
+    """The capsule to draw: the target in training, the longest where none is given."""
+    return scores.argmax(1) if target is None else target
+
+
+def softmax_output(logits: Tensor) -> Output:
+    """Output of a CNN that picks one class."""
+    return Output(scores=torch.softmax(logits, 1), logits=logits)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.capsules import Capsules
+from torchcaps.layers import ClassCaps, ConvCaps, MatrixPrimaryCaps
+from torchcaps.models.base import CapsuleModel, Output, conv_extent
+from torchcaps.models.registry import register_model
+
+
+class MatrixCapsNet(CapsuleModel):
+    """The network of *Matrix Capsules with EM Routing* (Hinton, Sabour, Frosst 2018).
+
+    conv 5×5 stride 2 → primary 1×1 → conv capsules 3×3 stride 2 → conv capsules 3×3 → class capsules with
+    coordinate addition; matrix poses throughout.
+
+    Args:
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        image_size: height and width of an image.
+        channels: A, channels of the convolution.
+        types: B, C, D: capsule types of the primary layer and of the two convolutional ones.
+        pose_size: P of the P×P poses.
+        coordinates: add its position to the vote of each last-layer capsule.
+        routing: name of a routing.
+        routing_options: such as `iterations`; the same for all three routed layers.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        in_channels: int,
+        image_size: int | tuple[int, int],
+        channels: int = 32,
+        types: tuple[int, int, int] = (32, 32, 32),
+        pose_size: int = 4,
+        coordinates: bool = True,
+        routing: str = "em",
+        **routing_options: Any,
+    ) -> None:
+        super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        for size in self.image_size:
+            size = conv_extent("matrix_capsnet", "first convolution", size, 5, 2)
+            size = conv_extent("matrix_capsnet", "first capsule layer", size, 3, 2)
+            conv_extent("matrix_capsnet", "second capsule layer", size, 3)
+        primary, first, second = types
+        options: dict[str, Any] = {"pose_size": pose_size, "routing": routing, **routing_options}
+        self.conv = nn.Conv2d(in_channels, channels, 5, 2)
+        self.primary = MatrixPrimaryCaps(channels, primary, pose_size=pose_size)
+        self.first = ConvCaps(primary, first, kernel_size=3, stride=2, **options)
+        self.second = ConvCaps(first, second, kernel_size=3, **options)
+        self.classes = ClassCaps(second, num_classes, coordinates=coordinates, **options)
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        """Classify images `[B, C, H, W]`; there is nothing to draw, so `target` is not looked at."""
+        self.check_images(images)
+        grid = self.second(self.first(self.primary(torch.relu(self.conv(images)))))
+        routed = self.classes.route(grid, coupling=False)
+        return Output(routed.activation, routed.logit, Capsules(routed.pose, routed.activation))
+
+
+@register_model
+def matrix_capsnet(**options: Any) -> MatrixCapsNet:
+    """A = B = C = D = 32: 316 K weights for 5 classes."""
+    return MatrixCapsNet(**options)
+
+
+@register_model
+def matrix_capsnet_small(**options: Any) -> MatrixCapsNet:
+    """A = 64, B = 8, C = D = 16: 68,618 weights for 5 classes and stereo images."""
+    return MatrixCapsNet(**{"channels": 64, "types": (8, 16, 16), **options})

@@ -1,0 +1,124 @@
+"""The pair of the two-digit experiment: the same convolutions, then shared capsules or average pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.capsules import Capsules
+from torchcaps.layers import SharedCaps
+from torchcaps.models.base import CapsuleModel, Model, Output, conv_extent
+from torchcaps.models.registry import register_model
+from torchcaps.routing import Routing
+
+STAGES = ((64, 64), (128, 128))
+
+
+def feature_stages(
+    name: str, in_channels: int, image_size: tuple[int, int], stages: Sequence[Sequence[int]]
+) -> nn.Sequential:
+    """Stages of 3×3 convolutions with ReLU, each stage but the first after an average pooling by 2."""
+    for size in image_size:
+        for number, stage in enumerate(stages):
+            if number:
+                size = conv_extent(name, "pooling", size, 2, 2)
+            for _ in stage:
+                size = conv_extent(name, f"convolution in stage {number + 1}", size, 3)
+    layers: list[nn.Module] = []
+    for number, stage in enumerate(stages):
+        if number:
+            layers.append(nn.AvgPool2d(2))
+        for channels in stage:
+            layers += [nn.Conv2d(in_channels, channels, 3), nn.ReLU()]
+            in_channels = channels
+    return nn.Sequential(*layers)
+
+
+class SharedCapsNet(CapsuleModel):
+    """Shared capsules on a small CNN: images of any size, several objects though trained on one.
+
+    Every place of the feature map is a child whose pose is its channels.
+
+    Args:
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        image_size: the smallest height and width that will come; larger ones are read as well.
+        stages: channels of the convolutions, stage by stage.
+        class_dim: numbers in a class pose.
+        routing: name of a routing, or a `Routing`.
+        routing_options: such as `iterations`.
+    """
+
+    any_size = True
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        in_channels: int,
+        image_size: int | tuple[int, int],
+        stages: Sequence[Sequence[int]] = STAGES,
+        class_dim: int = 16,
+        routing: str | Routing = "dynamic",
+        **routing_options: Any,
+    ) -> None:
+        super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        self.features = feature_stages("shared_capsnet", in_channels, self.image_size, stages)
+        self.classes = SharedCaps(stages[-1][-1], num_classes, class_dim, routing=routing, **routing_options)
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        """Classify images `[B, C, H, W]`; there is nothing to draw, so `target` is not looked at."""
+        self.check_images(images)
+        children = self.features(images).flatten(2).transpose(1, 2)
+        routed = self.classes.route(children, coupling=False)
+        return Output(routed.activation, routed.logit, Capsules(routed.pose, routed.activation))
+
+
+class PooledCNN(Model):
+    """The twin of `SharedCapsNet` with global average pooling, a dense layer and one sigmoid per class.
+
+    Args:
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        image_size: the smallest height and width that will come; larger ones are read as well.
+        stages: channels of the convolutions, stage by stage.
+        hidden: size of the dense layer.
+    """
+
+    any_size = True
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        in_channels: int,
+        image_size: int | tuple[int, int],
+        stages: Sequence[Sequence[int]] = STAGES,
+        hidden: int = 128,
+    ) -> None:
+        super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        self.features = feature_stages("pooled_cnn", in_channels, self.image_size, stages)
+        self.head = nn.Sequential(
+            nn.Linear(stages[-1][-1], hidden), nn.ReLU(), nn.Linear(hidden, num_classes)
+        )
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        """Classify images `[B, C, H, W]`."""
+        self.check_images(images)
+        logits = self.head(self.features(images).mean((2, 3)))
+        return Output(scores=torch.sigmoid(logits), logits=logits)
+
+
+@register_model
+def shared_capsnet(**options: Any) -> SharedCapsNet:
+    """Ten shared capsules of 16 numbers on four convolutions: 279 K weights."""
+    return SharedCapsNet(**options)
+
+
+@register_model
+def pooled_cnn(**options: Any) -> PooledCNN:
+    """The same convolutions under global average pooling: 277 K weights."""
+    return PooledCNN(**options)
