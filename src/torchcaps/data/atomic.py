@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def replaced_on_success(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path` that takes its name when the block ends well, and vanishes when not.
+    """Give a temporary path that takes the name `path` when the block ends well, and vanishes when not.
 
     Readers see the old file or the whole new one, never a part.
 
@@ -33,7 +33,7 @@ def replaced_on_success(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview]) -> None:
+def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | bytearray | memoryview]) -> None:
     """Write `chunks` to `path`, gzipped where the name ends in `.gz`, whole or not at all."""
     with replaced_on_success(path) as temporary, open(temporary, "wb") as plain:
         if not str(path).endswith(".gz"):

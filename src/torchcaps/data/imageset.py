@@ -13,11 +13,10 @@ from torchcaps.registry import Registry
 class ImageSet:
     """Images in memory with what is known about them.
 
-    Attributes:
-        images: uint8 `[N, C, H, W]`.
-        labels: int64 `[N]`, or `[N, K]` where an image holds K objects (two digits).
-        classes: the name of each class, in the order of the labels.
-        metadata: further facts per image, each a tensor whose first dimension is N.
+    - `images`: uint8 `[N, C, H, W]`.
+    - `labels`: int64 `[N]`, or `[N, K]` where an image holds K objects (two digits).
+    - `classes`: the name of each class, in the order of the labels.
+    - `metadata`: further facts per image, each a tensor whose first dimension is N.
 
     >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
     >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels

@@ -41,7 +41,11 @@ def read_matrix(path: str | os.PathLike[str]) -> np.ndarray:
     ...     read_matrix(f"{folder}/cat.mat.gz")
     array([0, 1, 2], dtype=int32)
     """
-    content = read_bytes(path)
+    return parse_matrix(read_bytes(path), path)
+
+
+def parse_matrix(content: bytearray, path: str | os.PathLike[str]) -> np.ndarray:
+    """Read the array in the unpacked `content` of the file `path`, which only names it in errors."""
     if len(content) < 8:
         raise DataError.in_file(path, f"{len(content)} bytes are too few for a matrix header")
     magic, ndim = struct.unpack_from("<Ii", content)

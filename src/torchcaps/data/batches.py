@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchcaps.data.imageset import ImageSet
+from torchcaps.data.options import check_positive
+from torchcaps.data.preprocess import Preprocess
+
+
+class Batch(NamedTuple):
+    """One step's worth: images float `[B, C, H, W]`, labels `[B]` or `[B, K]`, indices into the set `[B]`."""
+
+    images: Tensor
+    labels: Tensor
+    indices: Tensor
+
+
+class Batches:
+    """Batches of an image set, the same ones for the same (seed, epoch, batch number) whatever came before.
+
+    Training batches are shuffled and augmented, test batches come in order. No state is kept between
+    epochs: a run that stopped after k batches goes on with `epoch(number, start=k)` and sees bitwise what
+    it would have seen. With several processes, each gets a contiguous part of every batch, and an image is
+    augmented the same way as in one process. Parts of a last, smaller batch may differ by one image or be
+    empty; `drop_last` avoids that.
+
+    >>> stripes = torch.zeros(10, 1, 8, 8, dtype=torch.uint8)
+    >>> batches = Batches(ImageSet(stripes, torch.arange(10), tuple("abcdefghij")), 4, train=True, seed=1)
+    >>> len(batches), [len(batch.images) for batch in batches.epoch(0)]
+    (3, [4, 4, 2])
+    >>> torch.equal(next(batches.epoch(5, start=2)).indices, list(batches.epoch(5))[2].indices)
+    True
+    """
+
+    def __init__(
+        self,
+        imageset: ImageSet,
+        batch_size: int,
+        *,
+        train: bool,
+        preprocess: Preprocess | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        device: torch.device | str | None = None,
+    ) -> None:
+        check_positive("batch_size", batch_size)
+        check_positive("world_size", world_size)
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank must be 0 to {world_size - 1}, got {rank}")
+        if batch_size % world_size:
+            raise ValueError(f"batch_size {batch_size} cannot be split evenly among {world_size} processes")
+        if not len(imageset):
+            raise ValueError("the image set is empty")
+        self.images = imageset.images.to(device)
+        self.labels = imageset.labels.to(device)
+        self.batch_size = batch_size
+        self.is_train = train
+        self.preprocess = preprocess or Preprocess()
+        self.seed = seed
+        self.drop_last = drop_last
+        self.rank = rank
+        self.world_size = world_size
+
+    def __len__(self) -> int:
+        """Count the batches of an epoch, the same for every rank."""
+        count = len(self.images)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.epoch(0)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """Iterate over the batches of an epoch, from batch `start` on."""
+        order = self.order(number)
+        for batch_number in range(start, len(self)):
+            chosen = order[batch_number * self.batch_size : (batch_number + 1) * self.batch_size]
+            begin = len(chosen) * self.rank // self.world_size
+            end = len(chosen) * (self.rank + 1) // self.world_size
+            indices = chosen[begin:end].to(self.images.device)
+            images = self.images[indices]
+            if self.is_train:
+                # Drawn for the whole batch, so that a part gets the numbers it would have in one process.
+                generator = torch.Generator().manual_seed(mixed(self.seed, number, batch_number))
+                images = self.preprocess.train(
+                    images, self.preprocess.draw(len(chosen), generator)[begin:end]
+                )
+            else:
+                images = self.preprocess.test(images)
+            yield Batch(images, self.labels[indices], indices)
+
+    def order(self, epoch: int) -> Tensor:
+        """Give the order of all images in an epoch: int64 `[N]` on the CPU."""
+        if not self.is_train:
+            return torch.arange(len(self.images))
+        generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
+        return torch.randperm(len(self.images), generator=generator)
+
+
+def mixed(*numbers: int) -> int:
+    """Mix whole numbers into one seed; neighbouring ones give unrelated seeds.
+
+    >>> mixed(0, 1) == mixed(0, 1), mixed(0, 1) == mixed(1, 0)
+    (True, False)
+    """
+    digest = hashlib.blake2b(",".join(map(str, numbers)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TIMEOUT_SECONDS = 6.0
+_CHUNK = 1 << 18
+
+
+class DownloadError(OSError):
+    """An address that did not give the whole file; the message says which and why."""
+
+
+def download(
+    url: str, target: Path, check: Callable[[Path], None] | None = None, timeout: float = TIMEOUT_SECONDS
+) -> None:
+    """Fetch `url` to `target`, which appears whole and checked or not at all.
+
+    What has arrived is kept in a `.part` file beside it, and a later call (or a retry, when the connection
+    broke) goes on from there. `check` is called with the finished part and raises `ValueError` when it is
+    not right; it is then fetched once more from the start if a resumed part may be to blame. A stall of
+    `timeout` seconds counts as a broken connection. Raises `DownloadError`.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Mirrors may pack the same data differently, so that a part belongs to its address. The ending stays,
+    # because it tells the check whether to unpack.
+    mark = hashlib.sha256(url.encode()).hexdigest()[:8]
+    part = target.with_name(f".part-{mark}-{target.name}")
+    resumed = part.exists() and part.stat().st_size > 0
+    _fetch_with_retries(url, part, timeout)
+    try:
+        if check is not None:
+            check(part)
+    except ValueError as fault:
+        part.unlink(missing_ok=True)
+        if resumed:
+            return download(url, target, check, timeout)
+        raise DownloadError(f"{url}: {fault}") from fault
+    os.replace(part, target)
+    return None
+
+
+def _fetch_with_retries(url: str, part: Path, timeout: float) -> None:
+    """Go on after each broken connection for as long as bytes arrive."""
+    while True:
+        before = part.stat().st_size if part.exists() else 0
+        try:
+            return _fetch_rest(url, part, timeout)
+        except DownloadError:
+            after = part.stat().st_size if part.exists() else 0
+            if after <= before:
+                raise
+
+
+def _fetch_rest(url: str, part: Path, timeout: float) -> None:
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "torchcaps"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            if response.status != 206:
+                have = 0  # the server sends everything from the start
+            length = response.headers.get("Content-Length")
+            total = have + int(length) if length else None
+            with open(part, "ab" if have else "wb") as file, progress(part, have, total) as advance:
+                while chunk := response.read(_CHUNK):
+                    file.write(chunk)
+                    have += len(chunk)
+                    advance(len(chunk))
+    except urllib.error.HTTPError as fault:
+        if fault.code == 416:  # the part is longer than the file
+            part.unlink(missing_ok=True)
+            return _fetch_rest(url, part, timeout)
+        raise DownloadError(f"{url}: HTTP {fault.code} {fault.reason}") from fault
+    except (OSError, http.client.HTTPException, ValueError) as fault:
+        reason = getattr(fault, "reason", None) or fault
+        raise DownloadError(f"{url}: {reason or type(fault).__name__}") from fault
+    if total is not None and have != total:
+        raise DownloadError(f"{url}: the connection ended after {have} of {total} bytes")
+    return None
+
+
+@contextmanager
+def progress(part: Path, have: int, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, nothing elsewhere; gives the function to call with each number of bytes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(part.name.split("-", 2)[-1], total=total, completed=have)
+        yield lambda count: bar.advance(task, count)
