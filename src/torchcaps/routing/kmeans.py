@@ -12,9 +12,11 @@ from torchcaps.votes import Votes
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Vectors scaled to length 1; the zero vector stays zero, with a finite gradient."""
-    n = length(vectors, keepdim=True)
-    return vectors / torch.where(n == 0, 1.0, n)
+    """Vectors scaled to length 1; those of length about 1e-6 or less have no direction and stay short.
+
+    The slope of a direction is 1 / length, which would grow beyond float32 among votes of mixed scales.
+    """
+    return vectors / (length(vectors, keepdim=True) + 1e-6)
 
 
 class KMeansRouting(Routing):

@@ -1,0 +1,167 @@
+"""Laws that every capsule layer keeps, as assertions for your own layers and routings too.
+
+Each takes a `CapsuleLayer` and `Capsules` that fit it, and raises `AssertionError` with what broke.
+
+Example:
+    >>> from torchcaps import Capsules, DenseCaps
+    >>> layer, children = DenseCaps(6, 8, 3, 4), Capsules.from_vectors(torch.randn(2, 6, 8))
+    >>> assert_couplings_normalised(layer, children)
+    >>> assert_batch_independent(layer, children)
+    >>> assert_child_permutation(layer, children)
+    >>> assert_finite_everywhere(layer, children)
+    >>> assert_gradcheck(layer, children)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcaps.capsules import Capsules, length
+from torchcaps.layers import CapsuleLayer
+
+
+def assert_couplings_normalised(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
+    """At every iteration each child that has a parent is shared out wholly: its couplings add up to 1.
+
+    The sum runs over all parents of the child, at all positions. (A leaky routing keeps a part for itself and
+    does not fall under this law.)
+    """
+    votes = layer.votes(capsules)
+    activation = capsules.activation.flatten(1)
+    for number, routed in enumerate(layer.routing.trace(votes, activation), start=1):
+        coupling = routed.coupling
+        assert coupling is not None
+        assert bool((coupling >= 0).all()), f"a coupling is negative at iteration {number}"
+        shares = coupling.sum(-1)
+        if votes.index is None:
+            totals, has_parent = shares[:, 0], torch.ones(votes.total_children, dtype=torch.bool)
+        else:
+            slots = shares.new_zeros(votes.batch, votes.total_children + 1)
+            totals = slots.index_add(1, votes.index.flatten(), shares.flatten(1))[:, :-1]
+            has_parent = torch.bincount(votes.index.flatten(), minlength=slots.shape[1])[:-1] > 0
+            outside = shares[:, votes.index == votes.total_children]
+            assert bool((outside == 0).all()), (
+                f"something is assigned outside the image at iteration {number}"
+            )
+        wanted = has_parent.to(totals).expand_as(totals)
+        _assert_close(totals, wanted, atol, f"couplings of a child add up to 1 at iteration {number}")
+
+
+def assert_batch_independent(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
+    """Samples do not see each other: each row of a batch equals the same row alone."""
+    together = layer(capsules)
+    for row in range(capsules.pose.shape[0]):
+        alone = layer(Capsules(capsules.pose[row : row + 1], capsules.activation[row : row + 1]))
+        _assert_close(alone.pose, together.pose[row : row + 1], atol, f"pose of sample {row} alone")
+        _assert_close(
+            alone.activation, together.activation[row : row + 1], atol, f"activation of sample {row} alone"
+        )
+
+
+def assert_child_permutation(
+    layer: CapsuleLayer,
+    capsules: Capsules,
+    *,
+    permute_weight: Callable[[Tensor, Tensor], Tensor] | None = None,
+    atol: float = 1e-5,
+) -> None:
+    """Children in another order, with their weights, give the same parents.
+
+    On a grid the types at each place are permuted, elsewhere all children.
+
+    Args:
+        layer: the layer.
+        capsules: children that fit it.
+        permute_weight: `(weight, order) -> weight` in the new order; needed for layers of your own whose
+            weight does not begin with children (or with places and types, type fastest).
+        atol: largest difference that counts as none.
+    """
+    order = torch.randperm(capsules.pose.shape[-2])
+    moved = Capsules(capsules.pose[..., order, :], capsules.activation[..., order])
+    twin = deepcopy(layer)
+    with torch.no_grad():
+        twin.weight.copy_((permute_weight or _permute_children)(layer.weight, order))  # type: ignore[operator,arg-type]
+    before, after = layer(capsules), twin(moved)
+    _assert_close(after.pose, before.pose, atol, "poses after permuting children")
+    _assert_close(after.activation, before.activation, atol, "activations after permuting children")
+
+
+def assert_finite_everywhere(layer: CapsuleLayer, capsules: Capsules) -> None:
+    """Outputs and gradients are finite for any finite input, in float32 and under bfloat16 autocast.
+
+    Tries poses of zeros, 1e15, 1e-15 and a mixture of scales, all children dead, all but one dead, and all
+    alike; `capsules` gives the shape.
+    """
+    layer = deepcopy(layer).float()
+    for name, case in _extremes(capsules).items():
+        for autocast in (False, True):
+            pose = case.pose.clone().requires_grad_()
+            activation = case.activation.clone().requires_grad_()
+            with torch.autocast(pose.device.type, torch.bfloat16, enabled=autocast):
+                parents = layer(Capsules(pose, activation))
+            where = f"with {name}{' under autocast' if autocast else ''}"
+            _assert_finite(parents.pose, f"pose {where}")
+            _assert_finite(parents.activation, f"activation {where}")
+            layer.zero_grad()
+            # Lengths beside raw poses: their slope at 0 is where NaN hides.
+            (parents.activation.sum() + parents.pose.sum() + length(parents.pose).sum()).backward()
+            for what, grad in [("pose", pose.grad), ("activation", activation.grad)]:
+                if grad is not None:
+                    _assert_finite(grad, f"gradient of the {what} {where}")
+            for what, parameter in layer.named_parameters():
+                if parameter.grad is not None:
+                    _assert_finite(parameter.grad, f"gradient of {what} {where}")
+
+
+def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) -> None:
+    """Analytic gradients equal finite differences in float64, for poses, activations and all parameters."""
+    layer = deepcopy(layer).double()
+    names = [name for name, _ in layer.named_parameters()]
+    parameters = tuple(p.detach().clone().requires_grad_() for p in layer.parameters())
+
+    def run(pose: Tensor, activation: Tensor, *values: Tensor) -> tuple[Tensor, Tensor]:
+        return tuple(  # type: ignore[return-value]
+            torch.func.functional_call(layer, dict(zip(names, values)), (Capsules(pose, activation),))
+        )
+
+    pose = capsules.pose.detach().double().requires_grad_()
+    activation = capsules.activation.detach().double().requires_grad_()
+    assert torch.autograd.gradcheck(run, (pose, activation, *parameters), **options)
+
+
+def _permute_children(weight: Tensor, order: Tensor) -> Tensor:
+    if weight.ndim == 3:  # shared by all children
+        return weight
+    return weight.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1)
+
+
+def _extremes(capsules: Capsules) -> dict[str, Capsules]:
+    pose, activation = capsules.pose.detach().float(), capsules.activation.detach().float()
+    scales = 10.0 ** torch.linspace(-15, 15, pose.shape[-2]).to(pose)[:, None]
+    one_alive = torch.zeros_like(activation)
+    one_alive.flatten(1)[:, 0] = 1.0
+    return {
+        "poses of zero": Capsules(torch.zeros_like(pose), activation),
+        "poses of 1e15": Capsules(pose.sign() * 1e15, activation),
+        "poses of 1e-15": Capsules(pose.sign() * 1e-15, activation),
+        "poses of all scales": Capsules(pose * scales, activation),
+        "dead children": Capsules(pose, torch.zeros_like(activation)),
+        "dead children of zero pose": Capsules(torch.zeros_like(pose), torch.zeros_like(activation)),
+        "nearly dead children": Capsules(pose, torch.full_like(activation, 1e-15)),
+        "one child alive": Capsules(pose, one_alive),
+        "children all alike": Capsules(torch.ones_like(pose), torch.ones_like(activation)),
+    }
+
+
+def _assert_close(got: Tensor, wanted: Tensor, atol: float, what: str) -> None:
+    worst = float((got - wanted).detach().abs().max()) if got.numel() else 0.0
+    assert worst <= atol, f"{what}: off by {worst:.3g}"
+
+
+def _assert_finite(values: Tensor, what: str) -> None:
+    assert bool(values.isfinite().all()), f"{what} is not finite"
