@@ -81,8 +81,7 @@ def draw_transformations(images: Tensor, generator: Generator) -> Tensor:
     scales = SCALES[0] + (SCALES[1] - SCALES[0]) * numbers[:, 2:4]
     values = torch.cat([rotation[:, None], shear[:, None], scales, torch.zeros(len(images), 2)], dim=1)
     lowest, highest = ink_extent(images, matrices(values))
-    # A pixel's ink spreads over its neighbours when it is interpolated, hence a pixel of margin beyond its
-    # centre.
+    # Centres of inked pixels stay half a pixel inside the centres of the outermost ones of the canvas.
     low = (1 - CANVAS / 2 - lowest).clamp(min=-MAX_SHIFT)
     high = (CANVAS / 2 - 1 - highest).clamp(max=MAX_SHIFT)
     middle = (low + high) / 2
@@ -99,13 +98,25 @@ def matrices(values: Tensor) -> Tensor:
     return torch.stack([*first, *second], dim=1).view(-1, 2, 2)
 
 
+def inverted(matrix: Tensor) -> Tensor:
+    """Invert matrices `[N, 2, 2]`, in closed form because a general solver is slow on many small ones."""
+    (a, b), (c, d) = (row.unbind(1) for row in matrix.unbind(1))
+    swapped = torch.stack([d, -b, -c, a], dim=1).view(-1, 2, 2)
+    return swapped / (a * d - b * c).view(-1, 1, 1)
+
+
+def apply(matrix: Tensor, points: Tensor) -> Tensor:
+    """Multiply points `[2, M]` or `[N, 2, M]` by matrices `[N, 2, 2]`: `[N, 2, M]`."""
+    return matrix[:, :, :1] * points[..., None, 0, :] + matrix[:, :, 1:] * points[..., None, 1, :]
+
+
 def ink_extent(images: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Find the least and greatest (x, y) of each image's ink after `matrix`: two `[N, 2]`."""
     height, width = images.shape[2:]
     y, x = torch.meshgrid(
         torch.arange(height) - (height - 1) / 2, torch.arange(width) - (width - 1) / 2, indexing="ij"
     )
-    moved = matrix @ torch.stack([x.flatten(), y.flatten()])
+    moved = apply(matrix, torch.stack([x.flatten(), y.flatten()]))
     blank = (images.amax(dim=1).flatten(1) == 0)[:, None]
     lowest = moved.masked_fill(blank, math.inf).amin(dim=2)
     highest = moved.masked_fill(blank, -math.inf).amax(dim=2)
@@ -118,7 +129,7 @@ def transform(images: Tensor, values: Tensor) -> Tensor:
     centres = torch.arange(CANVAS) - (CANVAS - 1) / 2
     y, x = torch.meshgrid(centres, centres, indexing="ij")
     canvas = torch.stack([x.flatten(), y.flatten()]) - values[:, 4:, None]
-    source = torch.linalg.solve(matrices(values), canvas)
+    source = apply(inverted(matrices(values)), canvas)
     grid = (2 * source / torch.tensor([[width], [height]])).transpose(1, 2).reshape(-1, CANVAS, CANVAS, 2)
     drawn = F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     return drawn.round_().clamp_(0, 255).to(torch.uint8)

@@ -97,13 +97,21 @@ def common_form(paths: Sequence[Path], size: int | None) -> tuple[tuple[int, int
     sizes, grey = set(), True
     for path in paths:
         with opened(path) as image:
-            turned = image.getexif().get(0x0112, 1) >= 5
+            turned = is_turned(image, path)
             sizes.add((image.width, image.height) if turned else (image.height, image.width))
             grey = grey and image.mode in GREY_MODES
     if size is not None:
         return (size, size), grey
     only = sizes.pop() if len(sizes) == 1 else (0, 0)
     return (only if 0 < max(only) <= LARGEST_KEPT else (DEFAULT_SIZE, DEFAULT_SIZE)), grey
+
+
+def is_turned(image: Any, path: Path) -> bool:
+    """Say whether the camera noted that width and height are to be swapped."""
+    try:
+        return image.getexif().get(0x0112, 1) >= 5
+    except (OSError, ValueError, SyntaxError, EOFError) as fault:
+        raise DataError.in_file(path, f"the image is damaged or cut short ({fault})") from fault
 
 
 def opened(path: Path) -> Any:

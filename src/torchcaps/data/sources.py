@@ -107,7 +107,7 @@ class Collection:
         return found
 
     def _worth_taking(self, supplier: Supplier, missing: Sequence[str], folder: Path) -> Sequence[str]:
-        """Take everything the cache lacks from what comes in one piece, lest it be fetched again for the rest."""
+        """Take all that the cache lacks from what comes in one piece, to fetch it only once."""
         if not supplier.comes_whole:
             return missing
         return [name for name in self.sha256 if name in missing or existing(folder / name) is None]

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torchcaps.data import augment
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    return torch.randint(0, 256, (50, 2, 12, 10), dtype=torch.uint8)
+
+
+def test_each_image_is_shifted_on_its_own_and_zeros_come_in(images: torch.Tensor) -> None:
+    shifted = augment.shift(images, 2, generator())
+    padded = F.pad(images, [2] * 4)
+    seen = set()
+    for before, after in zip(padded, shifted):
+        places = [
+            (y, x)
+            for y in range(5)
+            for x in range(5)
+            if torch.equal(before[:, y : y + 12, x : x + 10], after)
+        ]
+        assert len(places) == 1
+        seen.update(places)
+    assert len(seen) > 15
+    assert shifted.dtype == torch.uint8
+
+
+def test_a_random_crop_is_a_window_anywhere(images: torch.Tensor) -> None:
+    cropped = augment.random_crop(images, 8, generator())
+    seen = set()
+    for before, after in zip(images, cropped):
+        places = [
+            (y, x) for y in range(5) for x in range(3) if torch.equal(before[:, y : y + 8, x : x + 8], after)
+        ]
+        assert len(places) == 1
+        seen.update(places)
+    assert len(seen) > 12
+    assert {y for y, _ in seen} == set(range(5))
+    assert {x for _, x in seen} == set(range(3))
+
+
+def test_the_largest_number_stays_inside(images: torch.Tensor) -> None:
+    nearly_one = torch.full((50, 2), 1 - 2**-24)
+    assert torch.equal(augment.crop_with(images, 8, nearly_one), images[..., 4:, 2:])
+    assert torch.equal(augment.shift_with(images, 2, nearly_one)[..., :-2, :-2], images[..., 2:, 2:])
+
+
+def test_crops_for_test(images: torch.Tensor) -> None:
+    five = augment.five_crops(images, 8)
+    assert torch.equal(five[:, 0], images[..., :8, :8])
+    assert torch.equal(five[:, 3], images[..., 4:, 2:])
+    assert torch.equal(five[:, 4], augment.centre_crop(images, 8))
+    grid = augment.grid_crops(images, 8, 3)
+    assert torch.equal(grid[:, 0], five[:, 0])
+    assert torch.equal(grid[:, 4], five[:, 4])
+    assert torch.equal(grid[:, 8], five[:, 3])
+    assert torch.equal(augment.grid_crops(images, 8, 1)[:, 0], five[:, 4])
+
+
+@pytest.mark.parametrize(
+    "crop", [augment.centre_crop, augment.five_crops, augment.grid_crops, augment.random_crop]
+)
+def test_a_crop_that_does_not_fit_is_refused(crop, images: torch.Tensor) -> None:
+    for size in (0, 11):
+        with pytest.raises(ValueError, match="size must be 1 to 10"):
+            crop(images, size)
+
+
+def test_standardise(images: torch.Tensor) -> None:
+    images[0] = 7
+    made = augment.standardise(images)
+    torch.testing.assert_close(made[1:].mean(dim=(1, 2, 3)), torch.zeros(49), atol=1e-5, rtol=0)
+    torch.testing.assert_close(made[1:].square().mean(dim=(1, 2, 3)), torch.ones(49), atol=1e-4, rtol=0)
+    assert made[0].abs().max() < 1e-3
+
+
+def test_brightness_and_contrast(images: torch.Tensor) -> None:
+    floats = augment.to_float(images)
+    numbers = torch.rand(50, 2, generator=generator())
+    made = augment.brightness_contrast(images, 0.2, 0.5, generator())
+    mean = floats.mean(dim=(1, 2, 3))
+    torch.testing.assert_close(made.mean(dim=(1, 2, 3)), mean + 0.2 * (2 * numbers[:, 0] - 1))
+    spread = floats.flatten(1).std(1) * (1 + 0.5 * (2 * numbers[:, 1] - 1))
+    torch.testing.assert_close(made.flatten(1).std(1), spread)
+    torch.testing.assert_close(augment.brightness_contrast(images, 0, 0, generator()), floats)
+
+
+def test_resize_keeps_the_type_and_averages(images: torch.Tensor) -> None:
+    small = augment.resize(images, (6, 5))
+    expected = F.avg_pool2d(images.float(), 2).round()
+    assert small.dtype == torch.uint8
+    assert torch.equal(small.float(), expected)
+    assert augment.resize(images.float(), 20).shape == (50, 2, 20, 20)
+    assert augment.resize(images, (12, 10)) is images
+
+
+def test_an_empty_batch_passes(images: torch.Tensor) -> None:
+    none = images[:0]
+    assert augment.shift(none, 2).shape == (0, 2, 12, 10)
+    assert augment.random_crop(none, 8).shape == (0, 2, 8, 8)
+    assert augment.standardise(none).shape == (0, 2, 12, 10)
+    assert augment.resize(none, 4).shape == (0, 2, 4, 4)
+
+
+def test_without_a_generator_torchs_own_is_used(images: torch.Tensor) -> None:
+    torch.manual_seed(4)
+    first = augment.shift(images, 2)
+    torch.manual_seed(4)
+    assert torch.equal(augment.shift(images, 2), first)

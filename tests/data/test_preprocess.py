@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from torchcaps.data import Preprocess, augment
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    return torch.randint(0, 256, (6, 2, 48, 48), dtype=torch.uint8)
+
+
+def test_nothing_asked_only_scales(images: torch.Tensor) -> None:
+    plain = Preprocess()
+    assert torch.equal(plain.test(images), images.float() / 255)
+    assert torch.equal(plain.train(images, plain.draw(6, torch.Generator())), images.float() / 255)
+
+
+def test_smallnorb_is_standardised_whole_then_cropped(images: torch.Tensor) -> None:
+    pipeline = Preprocess(crop=32, standardise=True)
+    whole = augment.standardise(images)
+    assert torch.equal(pipeline.test(images), whole[..., 8:40, 8:40])
+    assert torch.equal(pipeline.test_crops(images, 3)[:, 0], whole[..., :32, :32])
+
+
+def test_training_varies_and_test_does_not(images: torch.Tensor) -> None:
+    pipeline = Preprocess(resize=40, shift=2, crop=32, brightness=0.2, contrast=0.2)
+    numbers = pipeline.draw(12, torch.Generator().manual_seed(0))
+    first, other = pipeline.train(images, numbers[:6]), pipeline.train(images, numbers[6:])
+    assert first.shape == pipeline.test(images).shape == (6, 2, 32, 32)
+    assert not torch.equal(first, other)
+    assert 0 <= first.min() <= first.max() <= 1
+    assert torch.equal(pipeline.test(images), pipeline.test(images))
+
+
+def test_images_do_not_see_each_other(images: torch.Tensor) -> None:
+    pipeline = Preprocess(shift=2, crop=32, brightness=0.2, contrast=0.2, standardise=True)
+    numbers = pipeline.draw(6, torch.Generator())
+    together = pipeline.train(images, numbers)
+    alone = torch.cat([pipeline.train(images[row : row + 1], numbers[row : row + 1]) for row in range(6)])
+    torch.testing.assert_close(together, alone)
+
+
+def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor) -> None:
+    numbers = Preprocess().draw(6, torch.Generator())
+    cropped = Preprocess(crop=32).train(images, numbers)
+    assert torch.equal(Preprocess(crop=32, shift=0, brightness=0.0).train(images, numbers), cropped)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shift": -1}, "'shift' must be a whole number of at least 0, got -1"),
+        ({"shift": 1.5}, "'shift' must be a whole number"),
+        ({"crop": 0}, "'crop' must be a whole number of at least 1"),
+        ({"crop": True}, "'crop'"),
+        ({"brightness": "much"}, "'brightness' must be a number"),
+        ({"contrast": float("nan")}, "'contrast'"),
+        ({"standardise": 1}, "'standardise' must be true or false"),
+        ({"resize": 20, "crop": 32}, "does not fit"),
+        ({"standardize": True}, "did you mean 'standardise'"),
+    ],
+)
+def test_wrong_options_are_explained(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Preprocess.from_options(options)
+
+
+def test_sizes() -> None:
+    assert Preprocess().output_size((28, 20)) == (28, 20)
+    assert Preprocess(resize=24).output_size((28, 20)) == (24, 24)
+    assert Preprocess(resize=24, crop=20).output_size((28, 20)) == (20, 20)
+    with pytest.raises(ValueError, match="crop"):
+        Preprocess().test_crops(torch.zeros(1, 1, 4, 4))
