@@ -4,9 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from torchcaps.data.errors import DataError
 from torchcaps.data.imageset import ImageSet
+
+# The same examples every time, and no verdict about speed on a busy machine.
+settings.register_profile("data", max_examples=60, deadline=None, derandomize=True)
+settings.load_profile("data")
 
 
 @pytest.fixture

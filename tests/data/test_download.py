@@ -52,6 +52,16 @@ def test_a_later_call_goes_on_where_the_first_stopped(web: Web, tmp_path: Path) 
     assert names(tmp_path) == ["a.bin"]
 
 
+def test_parts_of_a_mirror_that_failed_are_cleaned_up(web: Web, tmp_path: Path) -> None:
+    web.files["slow/a.bin"] = BODY
+    web.break_after = [1000, 0]
+    with pytest.raises(DownloadError):
+        download(f"{web.url}/slow/a.bin", tmp_path / "a.bin", must_be_body)
+    assert len(names(tmp_path)) == 1
+    download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)
+    assert names(tmp_path) == ["a.bin"]
+
+
 def test_a_server_without_ranges_sends_all_again(web: Web, tmp_path: Path) -> None:
     web.ranges, web.break_after = False, [1000]
     download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ def download(
             return download(url, target, check, timeout)
         raise DownloadError(f"{url}: {fault}") from fault
     os.replace(part, target)
+    for other in target.parent.glob(f".part-????????-{glob.escape(target.name)}"):
+        other.unlink(missing_ok=True)  # what a mirror that failed had given
     return None
 
 

@@ -77,6 +77,7 @@ def load(
 
 
 def _register_all() -> None:
+    """Import every module that registers a data set, but for one that this installation lacks."""
     for module in MODULES:
         if importlib.util.find_spec(f"torchcaps.data.{module}") is None:
             continue

@@ -47,6 +47,7 @@ class Collection:
 
         Looked for in `data_dir`, in `$TORCHCAPS_DATA`, in the cache, then asked from the suppliers. A
         damaged file in a folder of the user's is an error; in the cache it is fetched again.
+        `$TORCHCAPS_OFFLINE`, set to anything, keeps it from asking the suppliers.
         """
         found = self._read_users(names, data_dir)
         missing = [name for name in names if name not in found]
