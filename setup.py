@@ -1,3 +1,64 @@
+"""Metadata is in pyproject.toml; this builds the fused kernels, if a C++ compiler is to be had."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import setup
 
-setup()
+KERNELS = Path("src/torchcaps/kernels")
+
+# Contraction to fused multiply-add is what makes the loops fast; errno and traps are nobody's concern here.
+# No -march: each lanes_*.cpp names the instruction set it is for, and the choice is made at run time.
+FLAGS = [
+    "-O3",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+    "-Wno-psabi",
+]
+
+
+class BuildKernels(build_ext):
+    """Builds with OpenMP where the compiler has it, and never fails the installation."""
+
+    def build_extensions(self) -> None:
+        """Compile; on failure say what is lost and go on."""
+        openmp = self.has_openmp()
+        if not openmp:
+            print("torchcaps: no OpenMP here, the fused kernels will use one thread")
+        for extension in self.extensions:
+            extension.extra_compile_args += ["-fopenmp"] * openmp
+            extension.extra_link_args += ["-fopenmp"] * openmp
+        try:
+            super().build_extensions()
+        except Exception as error:
+            print(f"torchcaps: fused kernels not built, routing will take its plain, slower form ({error})")
+
+    def has_openmp(self) -> bool:
+        """Whether a program that asks for threads compiles and links."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.cpp")
+            source.write_text("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
+            command = [*self.compiler.compiler_cxx, "-fopenmp", str(source), "-o", str(Path(folder, "probe"))]
+            try:
+                return subprocess.run(command, capture_output=True, check=False).returncode == 0
+            except OSError:
+                return False
+
+
+setup(
+    ext_modules=[
+        Pybind11Extension(
+            "torchcaps.kernels._native",
+            sources=sorted(str(path) for path in KERNELS.glob("*.cpp")),
+            depends=sorted(str(path) for path in KERNELS.glob("*.h")),
+            extra_compile_args=FLAGS,
+            cxx_std=17,
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildKernels},
+)

@@ -1,0 +1,271 @@
+// Dynamic routing of one sample, lanes along the pose. docs/kernels.md has the derivation.
+//
+// Both update rules make the logits linear in the votes: b_ij = <vote_ij, guide_j>, where the guide is the sum of
+// all poses so far ("accumulate") or the last one ("fixed_point"). So no logits are kept, only guides.
+#pragma once
+
+#include "lanes.h"
+#include "problem.h"
+
+namespace torchcaps::INSTRUCTION_SET {
+
+template <class T>
+struct Dynamic {
+    using V = Vec<T>;
+    static constexpr int LANES = Lanes<T>::count;
+
+    const DynamicProblem<T> &problem;
+    int64_t parts;    // vectors in a pose
+    int64_t size;     // vectors in the poses of all parents
+    int64_t choices;  // parents, padded to whole vectors
+
+    explicit Dynamic(const DynamicProblem<T> &problem)
+        : problem(problem), parts(problem.padded / LANES), size(problem.parents * parts),
+          choices((problem.parents + LANES - 1) / LANES * LANES) {}
+
+    int64_t row(int64_t child) const { return problem.shared ? 0 : child; }
+
+    const V *weight_of(int64_t child, int64_t parent) const {
+        return reinterpret_cast<const V *>(problem.weight) +
+               (row(child) * problem.parents + parent) * problem.size_in * parts;
+    }
+
+    // All votes of one sample, [children, parents, parts].
+    void cast(const T *pose, V *votes) const {
+        constexpr int64_t TOGETHER = 4;  // independent sums, to hide the latency of each
+        for (int64_t n = 0; n < problem.children; ++n, pose += problem.size_in)
+            for (int64_t j = 0; j < problem.parents; j += TOGETHER)
+                for (int64_t part = 0; part < parts; ++part) {
+                    const int64_t stride = problem.size_in * parts;
+                    const V *weight = weight_of(n, j) + part;
+                    V *out = votes + (n * problem.parents + j) * parts + part;
+                    if (j + TOGETHER <= problem.parents) {
+                        V sum[TOGETHER] = {};
+                        for (int64_t k = 0; k < problem.size_in; ++k)
+                            for (int64_t a = 0; a < TOGETHER; ++a) sum[a] += pose[k] * weight[a * stride + k * parts];
+                        for (int64_t a = 0; a < TOGETHER; ++a) out[a * parts] = sum[a];
+                    } else {
+                        for (int64_t a = 0; a < problem.parents - j; ++a) {
+                            V sum = {};
+                            for (int64_t k = 0; k < problem.size_in; ++k) sum += pose[k] * weight[a * stride + k * parts];
+                            out[a * parts] = sum;
+                        }
+                    }
+                }
+    }
+
+    // How a child is shared out among the parents, given the guides: softmax, or its even start without.
+    void couple(const V *votes, const V *guide, T *coupling) const {
+        if (!guide) {
+            for (int64_t j = 0; j < problem.parents; ++j) coupling[j] = T(1) / T(problem.parents + problem.leaky);
+            return;
+        }
+        T peak = problem.leaky ? T(0) : T(-__builtin_inf());
+        for (int64_t j = 0; j < problem.parents; ++j) {
+            V sum = {};
+            for (int64_t part = 0; part < parts; ++part) sum += votes[j * parts + part] * guide[j * parts + part];
+            coupling[j] = add_up<T>(sum);
+            peak = coupling[j] > peak ? coupling[j] : peak;
+        }
+        for (int64_t j = problem.parents; j < choices; ++j) coupling[j] = T(-__builtin_inf());
+        V totals = {};
+        V *weights = reinterpret_cast<V *>(coupling);
+        for (int64_t k = 0; k < choices / LANES; ++k) totals += weights[k] = exponential(weights[k] - peak);
+        T total = add_up<T>(totals);
+        if (problem.leaky) total += exponential(splat<T>(-peak))[0];
+        for (int64_t k = 0; k < choices / LANES; ++k) weights[k] /= total;
+    }
+
+    static T square(const V *vector, int64_t parts) {
+        V sum = {};
+        for (int64_t part = 0; part < parts; ++part) sum += vector[part] * vector[part];
+        return add_up<T>(sum);
+    }
+
+    // squash(s) = s n / (1 + n^2), n = |s|.
+    void squash(const V *total, V *pose) const {
+        for (int64_t j = 0; j < problem.parents; ++j) {
+            const T n2 = square(total + j * parts, parts), scale = root(n2) / (1 + n2);
+            for (int64_t part = 0; part < parts; ++part) pose[j * parts + part] = total[j * parts + part] * scale;
+        }
+    }
+
+    void squash_backward(const V *total, const V *grad_pose, V *grad_total) const {
+        for (int64_t j = 0; j < problem.parents; ++j) {
+            const V *s = total + j * parts, *grad = grad_pose + j * parts;
+            const T n2 = square(s, parts), n = root(n2), slope = 1 / (1 + n2), scale = n * slope;
+            V sum = {};
+            for (int64_t part = 0; part < parts; ++part) sum += s[part] * grad[part];
+            // (d scale / d n) <s, grad> s / n, in an order that neither 1e-15 nor 1e15 takes out of float32.
+            const T along = n2 > 0 ? add_up<T>(sum) * slope * (1 - 2 * n * scale) : T(0);
+            const T inverse = n2 > 0 ? 1 / n : T(0);
+            for (int64_t part = 0; part < parts; ++part)
+                grad_total[j * parts + part] = scale * grad[part] + (s[part] * inverse) * along;
+        }
+    }
+
+    void follow(const V *pose, V *guide) const {
+        for (int64_t k = 0; k < size; ++k) guide[k] = problem.accumulate ? guide[k] + pose[k] : pose[k];
+    }
+
+    int64_t forward_scratch() const { return (problem.children + 2) * size * LANES + choices; }
+
+    // totals: [iterations, parents, padded], what each squash was given.
+    void forward(const T *child_pose, T *out, T *totals, T *scratch) const {
+        V *votes = reinterpret_cast<V *>(scratch);
+        V *guide = votes + problem.children * size, *pose = guide + size;
+        T *coupling = reinterpret_cast<T *>(pose + size);
+        cast(child_pose, votes);
+        for (int64_t k = 0; k < size; ++k) guide[k] = V{};
+        for (int64_t t = 0; t < problem.iterations; ++t) {
+            V *total = reinterpret_cast<V *>(totals) + t * size;
+            const V *bias = reinterpret_cast<const V *>(problem.bias);
+            for (int64_t k = 0; k < size; ++k) total[k] = V{};
+            for (int64_t n = 0; n < problem.children; ++n) {
+                const V *vote = votes + n * size;
+                couple(vote, t ? guide : nullptr, coupling);
+                for (int64_t j = 0; j < problem.parents; ++j)
+                    for (int64_t k = j * parts; k < (j + 1) * parts; ++k) total[k] += coupling[j] * vote[k];
+            }
+            if (bias)
+                for (int64_t k = 0; k < size; ++k) total[k] += bias[k];
+            squash(total, pose);
+            follow(pose, guide);
+        }
+        const T *from = reinterpret_cast<const T *>(pose);
+        for (int64_t j = 0; j < problem.parents; ++j)
+            for (int64_t d = 0; d < problem.size_out; ++d)
+                out[j * problem.size_out + d] = from[j * problem.padded + d];
+    }
+
+    // What one sample leaves for the last pass, which turns it into gradients of poses and weights.
+    struct Trail {
+        V *guide, *grad_total;      // [iterations, parents, parts]
+        T *coupling, *grad_logits;  // [iterations, children, choices]
+    };
+
+    int64_t trail_size() const { return problem.iterations * 2 * (size * LANES + problem.children * choices); }
+
+    Trail trail_at(T *scratch) const {
+        V *guide = reinterpret_cast<V *>(scratch), *grad_total = guide + problem.iterations * size;
+        T *coupling = reinterpret_cast<T *>(grad_total + problem.iterations * size);
+        return {guide, grad_total, coupling, coupling + problem.iterations * problem.children * choices};
+    }
+
+    int64_t gather_scratch() const { return (problem.children + 2) * size * LANES; }
+
+    // Gradients of one sample by its totals and logits, last iteration first.
+    void gather(const T *child_pose, const T *grad, const V *totals, const Trail &trail, V *grad_bias, T *scratch) const {
+        V *votes = reinterpret_cast<V *>(scratch);
+        V *grad_pose = votes + problem.children * size, *grad_guide = grad_pose + size, *pose = grad_pose;
+        cast(child_pose, votes);
+        const int64_t count = problem.iterations;
+        for (int64_t k = 0; k < size; ++k) trail.guide[k] = grad_bias[k] = V{};
+        for (int64_t t = 0; t + 1 < count; ++t) {
+            squash(totals + t * size, pose);
+            for (int64_t k = 0; k < size; ++k) trail.guide[(t + 1) * size + k] = trail.guide[t * size + k];
+            follow(pose, trail.guide + (t + 1) * size);
+        }
+        for (int64_t k = 0; k < size; ++k) grad_pose[k] = grad_guide[k] = V{};
+        T *entries = reinterpret_cast<T *>(grad_pose);
+        for (int64_t j = 0; j < problem.parents; ++j)
+            for (int64_t d = 0; d < problem.size_out; ++d)
+                entries[j * problem.padded + d] = grad[j * problem.size_out + d];
+        for (int64_t t = count - 1; t >= first_iteration(); --t) {
+            const V *guide = t ? trail.guide + t * size : nullptr;
+            V *grad_total = trail.grad_total + t * size;
+            squash_backward(totals + t * size, grad_pose, grad_total);
+            for (int64_t k = 0; k < size; ++k) grad_bias[k] += grad_total[k];
+            if (!problem.accumulate)
+                for (int64_t k = 0; k < size; ++k) grad_guide[k] = V{};
+            for (int64_t n = 0; n < problem.children; ++n) {
+                T *coupling = trail.coupling + (t * problem.children + n) * choices;
+                T *grad_logit = trail.grad_logits + (t * problem.children + n) * choices;
+                const V *vote = votes + n * size;
+                couple(vote, guide, coupling);
+                for (int64_t j = 0; j < choices; ++j) grad_logit[j] = 0;
+                if (!guide || !problem.through_all) continue;
+                T expected = 0;
+                for (int64_t j = 0; j < problem.parents; ++j) {
+                    V sum = {};
+                    for (int64_t k = j * parts; k < (j + 1) * parts; ++k) sum += vote[k] * grad_total[k];
+                    grad_logit[j] = add_up<T>(sum);
+                    expected += coupling[j] * grad_logit[j];
+                }
+                for (int64_t j = 0; j < problem.parents; ++j) {
+                    grad_logit[j] = coupling[j] * (grad_logit[j] - expected);
+                    for (int64_t k = j * parts; k < (j + 1) * parts; ++k) grad_guide[k] += grad_logit[j] * vote[k];
+                }
+            }
+            // The guide of iteration t is the pose of t - 1, plus the guide before it if they accumulate.
+            for (int64_t k = 0; k < size; ++k) grad_pose[k] = grad_guide[k];
+        }
+    }
+
+    int64_t first_iteration() const { return problem.through_all ? 0 : problem.iterations - 1; }
+
+    // Votes that go through the same weights are pushed back together, so that those are read and written once.
+    static constexpr int TOGETHER = 8;
+
+    int64_t push_scratch() const { return TOGETHER * size * LANES; }
+
+    void push(const Range &children, const Range &samples, T *trails, T *child_grad, V *grad_weight, T *scratch) const {
+        // With weights of its own, a child shares them among samples; with common weights, all children do.
+        const Range outer = problem.shared ? samples : children, inner = problem.shared ? children : samples;
+        for (int64_t fixed = outer.first; fixed < outer.last; ++fixed) {
+            int64_t next = inner.first;
+            for (; next + TOGETHER <= inner.last; next += TOGETHER)
+                push_some<TOGETHER>(fixed, next, trails, child_grad, grad_weight, scratch);
+            for (; next < inner.last; ++next) push_some<1>(fixed, next, trails, child_grad, grad_weight, scratch);
+        }
+    }
+
+    template <int COUNT>
+    void push_some(int64_t fixed, int64_t next, T *trails, T *child_grad, V *grad_weight, T *scratch) const {
+        V *grad_votes = reinterpret_cast<V *>(scratch);  // [parents, parts, COUNT]
+        const T *pose[COUNT];
+        T *out[COUNT];
+        for (int item = 0; item < COUNT; ++item) {
+            const int64_t n = problem.shared ? next + item : fixed, b = problem.shared ? fixed : next + item;
+            const int64_t at = (b * problem.children + n) * problem.size_in;
+            pose[item] = problem.pose + at;
+            out[item] = child_grad + at;
+            vote_gradient(trail_at(trails + b * trail_size()), n, grad_votes + item, COUNT);
+        }
+        const V *weight = weight_of(problem.shared ? 0 : fixed, 0);
+        V *to_weight = grad_weight + (weight - reinterpret_cast<const V *>(problem.weight));
+        const int64_t stride = problem.size_in * parts;
+        for (int64_t k = 0; k < problem.size_in; ++k) {
+            V to_pose[COUNT] = {};
+            for (int64_t j = 0; j < problem.parents; ++j)
+                for (int64_t part = 0; part < parts; ++part) {
+                    const int64_t at = j * stride + k * parts + part;
+                    const V *grad = grad_votes + (j * parts + part) * COUNT;
+                    V sum = to_weight[at];
+                    for (int item = 0; item < COUNT; ++item) {
+                        sum += pose[item][k] * grad[item];
+                        to_pose[item] += weight[at] * grad[item];
+                    }
+                    to_weight[at] = sum;
+                }
+            T sums[COUNT];
+            add_up_each<T, COUNT>(to_pose, sums);
+            for (int item = 0; item < COUNT; ++item) out[item][k] = sums[item];
+        }
+    }
+
+    // By the votes of child n: each iteration's weighted sum, and the agreement that led to it.
+    void vote_gradient(const Trail &trail, int64_t n, V *grad, int64_t stride) const {
+        for (int64_t j = 0; j < problem.parents; ++j)
+            for (int64_t part = 0; part < parts; ++part) {
+                V sum = {};
+                for (int64_t t = first_iteration(); t < problem.iterations; ++t) {
+                    const int64_t at = (t * problem.children + n) * choices + j, k = t * size + j * parts + part;
+                    sum += trail.coupling[at] * trail.grad_total[k] + trail.grad_logits[at] * trail.guide[k];
+                }
+                grad[(j * parts + part) * stride] = sum;
+            }
+    }
+};
+
+}  // namespace torchcaps::INSTRUCTION_SET

@@ -1,0 +1,235 @@
+// EM routing of one sample, forward. docs/kernels.md has the derivation and the order of the loops.
+#pragma once
+
+#include "em_votes.h"
+
+namespace torchcaps::INSTRUCTION_SET {
+
+// What a group of parents (one position, one vector of types) holds while it is fitted: the Gaussian of
+// the iteration before, by which votes are assigned, and sums over the votes assigned.
+enum ForwardSlot {
+    F_MEAN = 0,
+    F_SCALE = POSE,                // 1 / sigma
+    F_BASE = 2 * POSE,             // ln activation + ln of the density at its peak
+    F_MASS = 2 * POSE + 1,         // sum of r
+    F_FIRST = 2 * POSE + 2,        // sum of r (vote - mean)
+    F_SECOND = 3 * POSE + 2,       // sum of r (vote - mean)^2
+    F_SLOTS = 4 * POSE + 2,
+};
+
+template <class T>
+struct EmForward {
+    using V = Vec<T>;
+    static constexpr int LANES = Lanes<T>::count;
+
+    const EmProblem<T> &problem;
+    const Wiring &wiring;
+    const T *pose, *activation;
+    int64_t groups;  // of parents at one position
+    V *slots;        // [positions, groups, F_SLOTS]
+    V *assigned;     // [votes, groups] r = R a
+    V *distance;     // [most votes of a child, groups, POSE] votes, centred
+    T *field;        // [positions]
+
+    static int64_t scratch(const EmProblem<T> &problem) {
+        const int64_t lanes = problem.padded;
+        return problem.wiring.positions * lanes * F_SLOTS + problem.wiring.votes * lanes +
+               most_votes(problem.wiring) * lanes * POSE + problem.wiring.positions + PADDING;
+    }
+
+    EmForward(const EmProblem<T> &problem, int64_t sample, T *scratch)
+        : problem(problem), wiring(problem.wiring), pose(problem.pose + sample * wiring.children * POSE),
+          activation(problem.activation + sample * wiring.children), groups(problem.padded / LANES) {
+        slots = reinterpret_cast<V *>(scratch);
+        assigned = slots + wiring.positions * groups * F_SLOTS;
+        distance = assigned + wiring.votes * groups;
+        field = reinterpret_cast<T *>(distance + most_votes(wiring) * groups * POSE);
+    }
+
+    INLINE const V *weight_of(int64_t vote, int64_t group) const {
+        return reinterpret_cast<const V *>(problem.weight) + (wiring.row[vote] * groups + group) * POSE;
+    }
+
+    INLINE V *slot_of(int64_t vote, int64_t group) { return slots + (wiring.position[vote] * groups + group) * F_SLOTS; }
+
+    void run(const EmOutput<T> &output, int64_t sample) {
+        if (problem.mixing) field_activation(wiring, activation, field);
+        const int64_t size = wiring.positions * problem.padded * EM_STATISTICS;
+        for (int64_t t = 0; t < problem.iterations; ++t) {
+            clear_sums();
+            if (t == 0) {
+                seed_means();
+                add_evenly();
+            } else {
+                add_by_density();
+            }
+            T *statistics = output.statistics + (sample * problem.iterations + t) * size;
+            for (int64_t p = 0; p < wiring.positions; ++p)
+                for (int64_t group = 0; group < groups; ++group) fit(t, p, group, statistics);
+            if (t + 1 == problem.iterations) write(output, sample, statistics);
+        }
+    }
+
+    void clear_sums() {
+        for (int64_t k = 0; k < wiring.positions * groups; ++k)
+            for (int d = F_MASS; d < F_SLOTS; ++d) slots[k * F_SLOTS + d] = V{};
+    }
+
+    // Sums are taken around some vote of the field, so that the variance does not drown in the mean's square.
+    void seed_means() {
+        for (int64_t p = 0; p < wiring.positions; ++p)
+            for (int64_t group = 0; group < groups; ++group) {
+                V *slot = slots + (p * groups + group) * F_SLOTS;
+                for (int d = 0; d < POSE; ++d) slot[F_MEAN + d] = V{};
+                if (wiring.field_start[p] == wiring.field_start[p + 1]) continue;
+                const int64_t vote = wiring.field_vote[wiring.field_start[p]];
+                const int64_t child = wiring.child[vote];
+                cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(problem, child), slot + F_MEAN);
+            }
+    }
+
+    INLINE void add(V *slot, V r, const V *centred) {
+        slot[F_MASS] += r;
+        for (int d = 0; d < POSE; ++d) {
+            const V weighted = r * centred[d];
+            slot[F_FIRST + d] += weighted;
+            slot[F_SECOND + d] += weighted * centred[d];
+        }
+    }
+
+    void add_evenly() {
+        for (int64_t n = 0; n < wiring.children; ++n) {
+            const V r = splat<T>(activation[n] * even_share(problem, n));
+            const T *offset = offset_of(problem, n);
+            for (int64_t vote = wiring.start[n]; vote < wiring.start[n + 1]; ++vote)
+                for (int64_t group = 0; group < groups; ++group) {
+                    V *slot = slot_of(vote, group);
+                    V centred[POSE];
+                    cast_votes<T>(pose + n * POSE, weight_of(vote, group), offset, centred);
+                    for (int d = 0; d < POSE; ++d) centred[d] -= slot[F_MEAN + d];
+                    assigned[vote * groups + group] = r;
+                    add(slot, r, centred);
+                }
+        }
+    }
+
+    // E-step and M-step in one: a child's votes are cast once, kept in the first cache while the child is shared
+    // out among all its parents, and added to their sums.
+    void add_by_density() {
+        for (int64_t n = 0; n < wiring.children; ++n) {
+            const int64_t first = wiring.start[n], last = wiring.start[n + 1];
+            const T *offset = offset_of(problem, n);
+            V peaks = splat<T>(-__builtin_inf());
+            for (int64_t vote = first; vote < last; ++vote)
+                for (int64_t group = 0; group < groups; ++group) {
+                    const V *slot = slot_of(vote, group);
+                    V *centred = distance + ((vote - first) * groups + group) * POSE;
+                    V votes[POSE];
+                    cast_votes<T>(pose + n * POSE, weight_of(vote, group), offset, votes);
+                    V square = {};
+                    for (int d = 0; d < POSE; ++d) {
+                        centred[d] = votes[d] - slot[F_MEAN + d];
+                        // Dividing before squaring keeps votes of 1e15 within float32.
+                        const V scaled = centred[d] * slot[F_SCALE + d];
+                        square += scaled * scaled;
+                    }
+                    square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
+                    const V logit = slot[F_BASE] - T(0.5) * square;
+                    assigned[vote * groups + group] = logit;
+                    peaks = larger(peaks, logit);
+                }
+            const T peak = largest<T>(peaks);
+            V totals = {};
+            for (int64_t k = first * groups; k < last * groups; ++k) {
+                assigned[k] = exponential(assigned[k] - peak);
+                totals += assigned[k];
+            }
+            const T share = last > first ? activation[n] / add_up<T>(totals) : T(0);
+            for (int64_t vote = first; vote < last; ++vote)
+                for (int64_t group = 0; group < groups; ++group) {
+                    const V r = assigned[vote * groups + group] *= share;
+                    add(slot_of(vote, group), r, distance + ((vote - first) * groups + group) * POSE);
+                }
+        }
+    }
+
+    // M-step of one group of parents, from its sums.
+    void fit(int64_t t, int64_t p, int64_t group, T *statistics) {
+        V *slot = slots + (p * groups + group) * F_SLOTS;
+        V *kept = reinterpret_cast<V *>(statistics) + (p * groups + group) * EM_STATISTICS;
+        const V zero = {}, one = splat<T>(1);
+        const V mass = slot[F_MASS];
+        const auto alive = mass > DEAD<T>;
+        const V inverse = one / (alive ? mass : one);
+        V unsafe = {};
+        for (int d = 0; d < POSE; ++d) {
+            const V moved = slot[F_FIRST + d] * inverse;
+            const V variance = slot[F_SECOND + d] * inverse - moved * moved;
+            kept[S_MEAN + d] = alive ? slot[F_MEAN + d] + moved : zero;
+            kept[S_VARIANCE + d] = alive ? larger(variance, zero) : zero;
+            // Where the mean moved by several sigma the difference above has lost digits.
+            unsafe = alive && (moved * moved > 16 * (variance + problem.epsilon)) ? one : unsafe;
+        }
+        if (largest<T>(unsafe) > 0) {
+            V refined[POSE] = {};
+            refine(p, group, kept + S_MEAN, refined);
+            for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] = alive ? refined[d] * inverse : zero;
+        }
+        V volume = {};
+        for (int d = 0; d < POSE; ++d) {
+            kept[S_VARIANCE + d] += problem.epsilon;
+            volume += logarithm(kept[S_VARIANCE + d]);
+        }
+        kept[S_MASS] = mass;
+        V log_prior;
+        if (problem.mixing) {
+            const V presence = mass / (field[p] > DEAD<T> ? field[p] : DEAD<T>);
+            log_prior = logarithm(larger(presence, splat<T>(DEAD<T>)));
+            kept[S_LOGIT] = log_prior;
+        } else {
+            const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
+            const V beta_a = reinterpret_cast<const V *>(problem.beta_a)[group];
+            const V cost = (POSE * beta_u + T(0.5) * volume) * (mass * problem.mass_scale);
+            kept[S_LOGIT] = problem.temperature[t] * (beta_a - cost);
+            log_prior = log_sigmoid<T>(kept[S_LOGIT]);
+        }
+        for (int d = 0; d < POSE; ++d) {
+            slot[F_MEAN + d] = kept[S_MEAN + d];
+            slot[F_SCALE + d] = one / root_lanes<T>(kept[S_VARIANCE + d]);
+        }
+        slot[F_BASE] = log_prior - T(0.5) * volume - HALF_VOLUME<T>;
+        mask_padding<T>(slot[F_BASE], group * LANES, problem.parents);
+    }
+
+    // The sum of squares around the mean itself, votes cast anew: the exact second pass.
+    void refine(int64_t p, int64_t group, const V *mean, V *square) {
+        for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k) {
+            const int64_t vote = wiring.field_vote[k], child = wiring.child[vote];
+            const V r = assigned[vote * groups + group];
+            V votes[POSE];
+            cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(problem, child), votes);
+            for (int d = 0; d < POSE; ++d) {
+                const V centred = votes[d] - mean[d];
+                square[d] += r * centred * centred;
+            }
+        }
+    }
+
+    void write(const EmOutput<T> &output, int64_t sample, const T *statistics) {
+        const V *kept = reinterpret_cast<const V *>(statistics);
+        for (int64_t p = 0; p < wiring.positions; ++p)
+            for (int64_t group = 0; group < groups; ++group, kept += EM_STATISTICS) {
+                const V presence = problem.mixing
+                                       ? kept[S_MASS] / (field[p] > DEAD<T> ? field[p] : DEAD<T>)
+                                       : sigmoid<T>(kept[S_LOGIT]);
+                for (int lane = 0; lane < LANES && group * LANES + lane < problem.parents; ++lane) {
+                    const int64_t to = (sample * wiring.positions + p) * problem.parents + group * LANES + lane;
+                    output.activation[to] = presence[lane];
+                    output.logit[to] = kept[S_LOGIT][lane];
+                    for (int d = 0; d < POSE; ++d) output.pose[to * POSE + d] = kept[S_MEAN + d][lane];
+                }
+            }
+    }
+};
+
+}  // namespace torchcaps::INSTRUCTION_SET
