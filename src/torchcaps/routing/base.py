@@ -75,9 +75,17 @@ class Routing(nn.Module, ABC):
         self._check(votes, activation)
         # Autocast would round every weighted sum to half precision, and rounding errors feed back here.
         with torch.autocast(votes.pose.device.type, enabled=False):
+            if start is None and not coupling:
+                fused = self.fused(votes, at_least_float32(activation))
+                if fused is not None:
+                    return fused
             for routed in self.iterate(votes, at_least_float32(activation), start):  # noqa: B007
                 pass
         return routed
+
+    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+        """The last iteration by a kernel, without couplings; `None` where no kernel fits."""
+        return None
 
     def trace(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[Routed]:
         """All iterations, first to last, from the same code that trains."""

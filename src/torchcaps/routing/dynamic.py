@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.checks import check_choice, check_count
+from torchcaps.kernels import dynamic as kernel
 from torchcaps.routing.base import Routed, Routing, length_logit
 from torchcaps.votes import Votes
 
@@ -85,6 +86,23 @@ class DynamicRouting(Routing):
                 agreement = torch.einsum("bpijd,bpjd->bpij", seen, pose)
                 logits = logits + agreement if self.update == "accumulate" else agreement
                 coupling = None
+
+    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+        """See `Routing.fused`; the kernel has the paper's squash."""
+        if self.squash != "hinton":
+            return None
+        pose = kernel.route(
+            votes,
+            self.bias,
+            iterations=self.iterations,
+            accumulate=self.update == "accumulate",
+            leaky=self.leaky,
+            through_all=self.gradient == "all",
+        )
+        if pose is None:
+            return None
+        presence = length(pose)
+        return Routed(pose, presence, None, length_logit(presence))
 
     def _parents(self, vote: Tensor, coupling: Tensor) -> Tensor:
         total = torch.einsum("bpij,bpijd->bpjd", coupling, vote)

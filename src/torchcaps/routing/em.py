@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps.checks import check_choice, check_number
+from torchcaps.kernels import em as kernel
 from torchcaps.routing.base import DEAD, Routed, Routing, weighted_mean
 from torchcaps.routing.gaussian import COVARIANCES, create_gaussian
 from torchcaps.votes import Votes
@@ -107,6 +108,20 @@ class EMRouting(Routing):
             if iteration < self.iterations - 1:
                 log_density = self.gaussian.log_density(vote, mean, spread)
                 assignment = votes.normalise(log_density + log_prior.unsqueeze(2))
+
+    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+        """See `Routing.fused`; the kernel has the paper's covariance."""
+        if self.covariance != "diagonal":
+            return None
+        found = kernel.route(
+            votes,
+            activation,
+            (self.beta_u, self.beta_a) if self.activation == "mdl" else None,
+            temperatures=[self.temperature_at(iteration) for iteration in range(self.iterations)],
+            normalise_mass=self.normalise_mass,
+            epsilon=self.gaussian.epsilon,
+        )
+        return None if found is None else Routed(found[0], found[1], None, found[2])
 
     def _coding_logit(self, iteration: int, code: Tensor, mass: Tensor, votes: Votes) -> Tensor:
         if self.normalise_mass:
