@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_choice
+from torchcaps.checks import check_choice, check_floating
 
 
 def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
@@ -18,6 +18,7 @@ def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
         >>> length(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
         tensor([5., 0.])
     """
+    check_floating("vectors", vectors)
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
     zero = square == 0
     # The root's slope at 0 is infinite: keep 0 out of it, then put it back (pitfall 4).

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from torchcaps.registry import suggest
+
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def check_tensor(name: str, value: object, layout: str, **sizes: int) -> None:
@@ -32,9 +35,33 @@ def check_tensor(name: str, value: object, layout: str, **sizes: int) -> None:
     fits = value.ndim == len(names) and all(value.shape[names.index(n)] == size for n, size in sizes.items())
     if not fits:
         raise ValueError(f"{name} must be {wanted}, got {list(value.shape)}")
+    check_floating(name, value)
+
+
+def check_floating(name: str, value: object, dims: int = 1) -> None:
+    """Check that `value` is a floating tensor of at least `dims` dimensions.
+
+    >>> check_floating("vectors", torch.ones(3, dtype=torch.int64))
+    Traceback (most recent call last):
+    ValueError: vectors must be a floating-point tensor, got torch.int64; convert it with .float()
+    """
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(value).__name__}")
+    if value.ndim < dims:
+        raise ValueError(f"{name} must have at least {dims} dimensions, got {list(value.shape)}")
     if not value.is_floating_point():
         raise ValueError(
             f"{name} must be a floating-point tensor, got {value.dtype}; convert it with .float()"
+        )
+
+
+def check_dtype(name: str, value: Tensor, weight: Tensor) -> None:
+    """Check that `value` has the precision of the weights it will meet; autocast sees to halves itself."""
+    half = torch.is_autocast_enabled(value.device.type) and torch.float64 not in (value.dtype, weight.dtype)
+    if value.dtype != weight.dtype and not half:
+        raise ValueError(
+            f"{name} must be {weight.dtype} as the weights are, got {value.dtype}; "
+            f"convert it with .to({weight.dtype}), or the layer with .to({value.dtype})"
         )
 
 
@@ -50,18 +77,44 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
     return value
 
 
-def check_number(name: str, value: object, minimum: float = 0.0, *, above: bool = False) -> float:
-    """Check that `value` is a finite number, at least `minimum` (or above it).
+def check_counts(name: str, value: object, length: int | None = None) -> tuple[int, ...]:
+    """Check that `value` is a tuple or list of whole numbers of at least 1, `length` of them if given.
+
+    >>> check_counts("image_size", "28", 2)
+    Traceback (most recent call last):
+    ValueError: image_size must be 2 whole numbers, got '28'
+    """
+    if not isinstance(value, (tuple, list)) or len(value) != (len(value) if length is None else length):
+        number = "a tuple of" if length is None else length
+        raise ValueError(f"{name} must be {number} whole numbers, got {value!r}")
+    return tuple(check_count(name, item) for item in value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Check that `value` is true or false; the string `"no"`, say, would count as true.
+
+    >>> check_flag("leaky", "no")
+    Traceback (most recent call last):
+    ValueError: leaky must be True or False, got 'no'
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def check_number(name: str, value: object, minimum: float | None = 0.0, *, above: bool = False) -> float:
+    """Check that `value` is a finite number, at least `minimum` (or above it) if there is one.
 
     >>> check_number("temperature", float("nan"))
     Traceback (most recent call last):
     ValueError: temperature must be a finite number of at least 0.0, got nan
     """
-    good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not good or not (value > minimum if above else value >= minimum) or value == float("inf"):  # type: ignore[operator]
-        bound = "above" if above else "of at least"
-        raise ValueError(f"{name} must be a finite number {bound} {minimum}, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
+    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    enough = minimum is None or number > minimum or (number == minimum and not above)
+    if math.isfinite(number) and enough:
+        return number
+    bound = "" if minimum is None else f" above {minimum}" if above else f" of at least {minimum}"
+    raise ValueError(f"{name} must be a finite number{bound}, got {value!r}")
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
@@ -81,7 +134,7 @@ def check_target(target: object, scores: Tensor) -> None:
 
     The range is only looked at on the CPU, where looking costs nothing.
     """
-    if not isinstance(target, Tensor) or target.dtype not in (torch.int64, torch.int32, torch.uint8):
+    if not isinstance(target, Tensor) or target.dtype not in WHOLE:
         got = target.dtype if isinstance(target, Tensor) else type(target).__name__
         raise ValueError(f"target must be a tensor of whole class numbers [B], got {got}")
     if target.shape != scores.shape[:1]:

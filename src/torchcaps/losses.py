@@ -1,11 +1,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps.checks import check_choice, check_count, check_number, check_target, check_tensor
+from torchcaps.checks import (
+    check_choice,
+    check_count,
+    check_floating,
+    check_number,
+    check_target,
+    check_tensor,
+)
 
 
 def margin_loss(
@@ -34,6 +43,8 @@ def margin_loss(
         tensor(0.0200)
     """
     present = class_presence(scores, target)
+    for name, value in [("positive", positive), ("negative", negative), ("absent_weight", absent_weight)]:
+        check_number(name, value)
     too_short = (positive - scores).clamp(min=0).square()
     too_long = (scores - negative).clamp(min=0).square()
     return (present * too_short + absent_weight * (1 - present) * too_long).sum(1).mean()
@@ -55,6 +66,7 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
     """
     check_tensor("scores", scores, "B classes")
     check_target(target, scores)
+    check_number("margin", margin)
     target = target.long().unsqueeze(1)
     gap = (margin - (scores.gather(1, target) - scores)).clamp(min=0).square()
     # The target class itself would add a constant m² (pitfall 14).
@@ -73,6 +85,9 @@ def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float
         >>> reconstruction_loss(torch.ones(2, 1, 28, 28), torch.zeros(2, 1, 28, 28))
         tensor(0.3920)
     """
+    check_floating("reconstruction", reconstruction, 2)
+    check_floating("images", images, 2)
+    check_number("weight", weight)
     if reconstruction.shape != images.shape:
         wanted, got = list(images.shape), list(reconstruction.shape)
         raise ValueError(f"reconstruction must have the images' shape {wanted}, got {got}")
@@ -103,9 +118,20 @@ def class_presence(scores: Tensor, target: Tensor) -> Tensor:
     if isinstance(target, Tensor) and target.ndim == 2:
         if target.shape != scores.shape:
             raise ValueError(f"target must be [B] or {list(scores.shape)}, got {list(target.shape)}")
+        check_presence(target)
         return target.to(scores.dtype)
     check_target(target, scores)
     return F.one_hot(target.long(), scores.shape[1]).to(scores.dtype)
+
+
+def check_presence(target: Tensor) -> None:
+    """Check that presences lie in 0..1; only on the CPU, where looking costs nothing."""
+    if target.is_complex():
+        raise ValueError(f"target [B, classes] must hold 0 and 1, got {target.dtype}")
+    if target.device.type == "cpu" and target.numel() and not torch.compiler.is_compiling():
+        low, high = float(target.min()), float(target.max())
+        if low < 0 or high > 1:
+            raise ValueError(f"target [B, classes] must hold 0 and 1, got values from {low} to {high}")
 
 
 class SpreadMargin:
@@ -148,7 +174,9 @@ class MarginLoss(nn.Module):
 
     def __init__(self, *, positive: float = 0.9, negative: float = 0.1, absent_weight: float = 0.5) -> None:
         super().__init__()
-        self.positive, self.negative, self.absent_weight = positive, negative, absent_weight
+        self.positive = check_number("positive", positive)
+        self.negative = check_number("negative", negative)
+        self.absent_weight = check_number("absent_weight", absent_weight)
 
     def forward(self, scores: Tensor, target: Tensor) -> Tensor:
         """See `margin_loss`."""
@@ -165,8 +193,10 @@ class SpreadLoss(nn.Module):
     tensor(0.0100)
     """
 
-    def __init__(self, schedule: SpreadMargin) -> None:
+    def __init__(self, schedule: Callable[[int], float]) -> None:
         super().__init__()
+        if not callable(schedule):
+            raise ValueError(f"schedule must map steps to margins, as SpreadMargin does, got {schedule!r}")
         self.schedule = schedule
         self.step = 0
 
@@ -184,7 +214,7 @@ class ReconstructionLoss(nn.Module):
 
     def __init__(self, *, weight: float = 0.0005) -> None:
         super().__init__()
-        self.weight = weight
+        self.weight = check_number("weight", weight)
 
     def forward(self, reconstruction: Tensor, images: Tensor) -> Tensor:
         """See `reconstruction_loss`."""

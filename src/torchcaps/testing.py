@@ -125,7 +125,7 @@ def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) ->
     parameters = tuple(p.detach().clone().requires_grad_() for p in layer.parameters())
 
     def run(pose: Tensor, activation: Tensor, *values: Tensor) -> tuple[Tensor, Tensor]:
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             torch.func.functional_call(layer, dict(zip(names, values)), (Capsules(pose, activation),))
         )
 

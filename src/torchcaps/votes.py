@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_count, check_tensor
+from torchcaps.checks import check_count, check_dtype, check_tensor
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -41,6 +41,13 @@ def transform(pose: Tensor, weight: Tensor, *, matrix: bool) -> Tensor:
         return torch.einsum("...id,ijde->...ije", pose, weight)
     size = weight.shape[-1]
     return torch.einsum("...ipq,ijqr->...ijpr", pose.unflatten(-1, (size, size)), weight).flatten(-2)
+
+
+def check_padding(padding: int, kernel_size: int) -> int:
+    """Padding of at least 0, and so little that every field still holds a child."""
+    if check_count("padding", padding, minimum=0) >= kernel_size:
+        raise ValueError(f"padding must be below kernel_size={kernel_size}, got {padding}")
+    return padding
 
 
 class Votes(ABC):
@@ -66,7 +73,8 @@ class Votes(ABC):
             raise ValueError(f"weight of matrix poses must end in [P, P], got {list(weight.shape)}")
         wanted = size_in * size_in if matrix else size_in
         if pose.shape[-1] != wanted:
-            raise ValueError(f"pose must end in {wanted} numbers to fit the weight, got {list(pose.shape)}")
+            raise ValueError(f"pose must have {wanted} numbers per capsule, got {pose.shape[-1]}")
+        check_dtype("pose", self.pose, self.weight)
 
     @abstractmethod
     def tensor(self) -> Tensor:
@@ -81,6 +89,11 @@ class Votes(ABC):
     def total_children(self) -> int:
         """N, the number of children in the layer below."""
         return self.pose.shape[1]
+
+    @property
+    def children(self) -> int:
+        """I, the number of children in the field of one position."""
+        return self.total_children if self.index is None else self.index.shape[1]
 
     @property
     def positions(self) -> int:
@@ -289,14 +302,13 @@ class ConvVotes(Votes):
     ) -> None:
         check_count("kernel_size", kernel_size)
         check_count("stride", stride)
-        check_count("padding", padding, minimum=0)
-        check_tensor("pose", pose, "B H W C D_in")
-        height, width, types = pose.shape[1:4]
-        check_tensor("weight", weight, "K·K·C J D_in D_out", **{"K·K·C": kernel_size**2 * types})
-        if padding >= kernel_size:
-            raise ValueError(
-                f"padding={padding} would give fields with no child at all; keep it below kernel_size"
-            )
+        check_padding(padding, kernel_size)
+        check_tensor("weight", weight, "K·K·C J D_in D_out")
+        types, rest = divmod(weight.shape[0], kernel_size**2)
+        if rest:
+            raise ValueError(f"weight must have K·K·C rows with K={kernel_size}, got {weight.shape[0]}")
+        check_tensor("pose", pose, "B H W C D_in", C=types)
+        height, width = pose.shape[1:3]
         super().__init__(pose.flatten(1, 3), weight, matrix=matrix)
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
         self.input_grid = (height, width)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
+from torchcaps.checks import check_floating
 from torchcaps.routing import Routed, Routing, create_routing, routing_options
 from torchcaps.votes import Votes
 
@@ -63,12 +64,15 @@ class CapsuleLayer(nn.Module, ABC):
 def as_capsules(capsules: Capsules | Tensor) -> Capsules:
     """Capsules as they are; a bare tensor as vector capsules, whose lengths are their activations."""
     if isinstance(capsules, Tensor):
+        check_floating("pose", capsules, 3)
         return Capsules.from_vectors(capsules)
     if not isinstance(capsules, tuple) or len(capsules) != 2:
         raise ValueError(
             f"capsules must be Capsules(pose, activation) or a pose tensor, got {type(capsules).__name__}"
         )
     capsules = Capsules(*capsules)
+    check_floating("pose", capsules.pose, 3)
+    check_floating("activation", capsules.activation)
     if capsules.activation.shape != capsules.pose.shape[:-1]:
         raise ValueError(
             f"activation must have one number per pose {list(capsules.pose.shape[:-1])}, "
@@ -86,6 +90,8 @@ def make_routing(routing: str | Routing, parents: int, pose_size: int, options: 
     if not isinstance(routing, str):
         raise ValueError(f"routing must be a name or a Routing, got {type(routing).__name__}")
     known = {"parents": parents, "pose_size": pose_size}
+    for name in known.keys() & options.keys():
+        raise ValueError(f"{name} is the layer's to set, not an option of its routing")
     return create_routing(
         routing, **{k: v for k, v in known.items() if k in routing_options(routing)}, **options
     )

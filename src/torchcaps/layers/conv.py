@@ -5,10 +5,10 @@ from typing import Any
 from torch import nn
 
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count
+from torchcaps.checks import check_count, check_counts, check_flag
 from torchcaps.layers.base import CapsuleLayer, initial_weight
 from torchcaps.routing import Routing
-from torchcaps.votes import ClassVotes, ConvVotes
+from torchcaps.votes import ClassVotes, ConvVotes, check_padding
 
 
 def weight_sides(pose_size: int, dims: tuple[int, int] | None) -> tuple[int, int]:
@@ -16,9 +16,8 @@ def weight_sides(pose_size: int, dims: tuple[int, int] | None) -> tuple[int, int
     check_count("pose_size", pose_size)
     if dims is None:
         return pose_size, pose_size
-    if len(dims) != 2:
-        raise ValueError(f"dims must be the sizes (in, out) of vector poses, got {dims!r}")
-    return check_count("dims[0]", dims[0]), check_count("dims[1]", dims[1])
+    size_in, size_out = check_counts("dims", dims, 2)
+    return size_in, size_out
 
 
 class ConvCaps(CapsuleLayer):
@@ -66,7 +65,7 @@ class ConvCaps(CapsuleLayer):
         super().__init__(routing, check_count("out_types", out_types), out_dim, routing_options)
         self.kernel_size = check_count("kernel_size", kernel_size)
         self.stride = check_count("stride", stride)
-        self.padding = check_count("padding", padding, minimum=0)
+        self.padding = check_padding(padding, kernel_size)
         self.matrix = dims is None
         children = kernel_size**2 * check_count("in_types", in_types)
         self.weight = nn.Parameter(initial_weight((children,), out_types, *sides, matrix=self.matrix))
@@ -127,7 +126,9 @@ class ClassCaps(CapsuleLayer):
         out_dim = pose_size**2 if dims is None else dims[1]
         super().__init__(routing, check_count("classes", classes), out_dim, routing_options)
         self.matrix = dims is None
-        self.coordinates = coordinates
+        self.coordinates = check_flag("coordinates", coordinates)
+        if coordinates and sides[1] < 2:
+            raise ValueError("coordinates need poses of at least 2 numbers per column; set coordinates=False")
         children = (check_count("in_types", in_types),)
         self.weight = nn.Parameter(initial_weight(children, classes, *sides, matrix=self.matrix))
 

@@ -6,7 +6,7 @@ from math import prod
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps.checks import check_count, check_target, check_tensor
+from torchcaps.checks import check_count, check_counts, check_dtype, check_target, check_tensor
 
 
 class Decoder(nn.Module):
@@ -34,8 +34,8 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         self.classes, self.dim = check_count("classes", classes), check_count("dim", dim)
-        self.image_shape = tuple(image_shape)
-        sizes = [classes * dim, *hidden, prod(image_shape)]
+        self.image_shape = check_counts("image_shape", image_shape, 3)
+        sizes = [classes * dim, *check_counts("hidden", hidden), prod(self.image_shape)]
         layers: list[nn.Module] = []
         for size_in, size_out in pairwise(sizes):
             layers += [nn.Linear(size_in, size_out), nn.ReLU()]
@@ -45,6 +45,7 @@ class Decoder(nn.Module):
     def forward(self, pose: Tensor, target: Tensor) -> Tensor:
         """Draw what the capsule `target` of each sample says."""
         check_tensor("pose", pose, "B J D", J=self.classes, D=self.dim)
+        check_dtype("pose", pose, next(self.parameters()))
         check_target(target, pose)
         mask = F.one_hot(target.long(), self.classes).to(pose.dtype)
         return self.layers((pose * mask.unsqueeze(-1)).flatten(1)).unflatten(1, self.image_shape)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count
+from torchcaps.checks import check_count, check_flag
 from torchcaps.layers.base import CapsuleLayer, initial_weight
 from torchcaps.routing import Routing
 from torchcaps.votes import DenseVotes, SharedVotes
@@ -16,7 +16,7 @@ def pose_sides(in_dim: int, out_dim: int, matrix: bool) -> tuple[int, int]:
     """The last two sizes of a weight between poses of so many numbers."""
     check_count("in_dim", in_dim)
     check_count("out_dim", out_dim)
-    if not matrix:
+    if not check_flag("matrix", matrix):
         return in_dim, out_dim
     side = isqrt(in_dim)
     if side * side != in_dim or in_dim != out_dim:

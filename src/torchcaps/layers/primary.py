@@ -4,8 +4,28 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import SQUASHES, Capsules, squash
-from torchcaps.checks import check_choice, check_count, check_tensor
+from torchcaps.checks import check_choice, check_count, check_dtype, check_tensor
 from torchcaps.votes import at_least_float32
+
+
+def convolution(
+    in_channels: int, out_channels: int, kernel_size: int, stride: int, padding: int, bias: bool = True
+) -> nn.Conv2d:
+    """A square convolution whose sizes were looked at."""
+    check_count("in_channels", in_channels)
+    check_count("kernel_size", kernel_size)
+    check_count("stride", stride)
+    check_count("padding", padding, minimum=0)
+    return nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding, bias=bias)
+
+
+def check_features(features: Tensor, conv: nn.Conv2d) -> None:
+    """Refuse a feature map that the convolution cannot read."""
+    check_tensor("features", features, "B C H W", C=conv.in_channels)
+    check_dtype("features", features, conv.weight)
+    least = conv.kernel_size[0] - 2 * int(conv.padding[0])
+    if min(features.shape[2:]) < least:
+        raise ValueError(f"features must be at least {least}×{least}, got {list(features.shape[2:])}")
 
 
 class PrimaryCaps(nn.Module):
@@ -43,11 +63,11 @@ class PrimaryCaps(nn.Module):
         super().__init__()
         self.types, self.dim = check_count("types", types), check_count("dim", dim)
         self.squash = check_choice("squash", squash, tuple(SQUASHES))
-        self.conv = nn.Conv2d(in_channels, types * dim, kernel_size, stride, padding)
+        self.conv = convolution(in_channels, types * dim, kernel_size, stride, padding)
 
     def forward(self, features: Tensor) -> Capsules:
         """Capsules of a feature map."""
-        check_tensor("features", features, "B C H W", C=self.conv.in_channels)
+        check_features(features, self.conv)
         pose = self.conv(features).unflatten(1, (self.types, self.dim)).permute(0, 3, 4, 1, 2)
         return Capsules.from_vectors(squash(at_least_float32(pose), self.squash))
 
@@ -83,11 +103,11 @@ class MatrixPrimaryCaps(nn.Module):
         super().__init__()
         self.types, self.pose_size = check_count("types", types), check_count("pose_size", pose_size)
         channels = types * (pose_size**2 + 1)
-        self.conv = nn.Conv2d(in_channels, channels, kernel_size, stride, padding, bias=False)
+        self.conv = convolution(in_channels, channels, kernel_size, stride, padding, bias=False)
 
     def forward(self, features: Tensor) -> Capsules:
         """Capsules of a feature map."""
-        check_tensor("features", features, "B C H W", C=self.conv.in_channels)
+        check_features(features, self.conv)
         size = self.pose_size**2
         pose, activation = self.conv(features).permute(0, 2, 3, 1).split([self.types * size, self.types], -1)
         return Capsules(pose.unflatten(-1, (self.types, size)), torch.sigmoid(activation))

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_tensor
+from torchcaps.checks import check_count, check_counts, check_dtype, check_tensor
 from torchcaps.layers import CapsuleLayer, Decoder
+from torchcaps.layers.base import as_capsules
 from torchcaps.routing import Routed
 
 
@@ -57,10 +59,9 @@ class Model(nn.Module):
         super().__init__()
         self.num_classes = check_count("num_classes", num_classes)
         self.in_channels = check_count("in_channels", in_channels)
-        size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
-        if len(size) != 2:
-            raise ValueError(f"image_size must be one number or (height, width), got {image_size!r}")
-        self.image_size = (check_count("image_size", size[0]), check_count("image_size", size[1]))
+        both = (image_size, image_size) if isinstance(image_size, int) else image_size
+        height, width = check_counts("image_size", both, 2)
+        self.image_size = (height, width)
 
     def check_images(self, images: Tensor) -> None:
         """Refuse images of another shape than the model was built for, saying which was expected."""
@@ -68,6 +69,7 @@ class Model(nn.Module):
         if not self.any_size:
             sizes |= {"H": self.image_size[0], "W": self.image_size[1]}
         check_tensor("images", images, "B C H W", **sizes)
+        check_dtype("images", images, next(self.parameters()))
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, or else the best one."""
@@ -92,15 +94,19 @@ class CapsuleModel(Model):
         """
         if self.decoder is None:
             raise ValueError(f"{type(self).__name__} was built without a decoder and cannot reconstruct")
-        return self.decoder(capsules.pose, target)
+        return self.decoder(as_capsules(capsules).pose, target)
 
     def trace(self, images: Tensor) -> list[LayerTrace]:
         """Every routing iteration of every capsule layer, from the bottom up."""
         inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
         handles = []
+
+        def note(name: str, layer: CapsuleLayer, seen: Capsules) -> None:
+            inputs.append((name, layer, seen))
+
         for name, layer in self.named_modules():
             if isinstance(layer, CapsuleLayer):
-                handles.append(layer.watch(lambda seen, n=name, at=layer: inputs.append((n, at, seen))))
+                handles.append(layer.watch(partial(note, name, layer)))
         try:
             self(images)
         finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from torchcaps.checks import check_counts, check_number
 from torchcaps.models.base import Model, Output, conv_extent, softmax_output
 from torchcaps.models.registry import register_model
 
@@ -38,7 +39,7 @@ class NorbCNN(Model):
             nn.Flatten(),
             nn.Linear(64 * places, 1024),
             nn.ReLU(),
-            nn.Dropout(dropout),
+            nn.Dropout(check_number("dropout", dropout)),
             nn.Linear(1024, num_classes),
         )
 
@@ -71,14 +72,16 @@ class CapsNetCNN(Model):
         dropout: float = 0.5,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        first, second = check_counts("hidden", hidden, 2)
         layers: list[nn.Module] = []
-        for wide in channels:
+        for wide in check_counts("channels", channels, 3):
             layers += [nn.Conv2d(in_channels, wide, 5, padding=2), nn.ReLU()]
             in_channels = wide
         places = self.image_size[0] * self.image_size[1]
-        layers += [nn.Flatten(), nn.Linear(channels[-1] * places, hidden[0]), nn.ReLU()]
-        layers += [nn.Linear(hidden[0], hidden[1]), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*layers, nn.Linear(hidden[1], num_classes))
+        layers += [nn.Flatten(), nn.Linear(in_channels * places, first), nn.ReLU()]
+        layers += [nn.Linear(first, second), nn.ReLU()]
+        layers += [nn.Dropout(check_number("dropout", dropout))]
+        self.layers = nn.Sequential(*layers, nn.Linear(second, num_classes))
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
+from torchcaps.checks import check_count, check_counts
 from torchcaps.layers import Decoder, DenseCaps, PrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent, longest
 from torchcaps.models.registry import register_model
@@ -51,13 +52,14 @@ class CapsNet(CapsuleModel):
         for size in self.image_size:
             size = conv_extent(self.name, "first convolution", size, 9)
             places *= conv_extent(self.name, "primary capsule layer", size, 9, 2)
-        self.conv = nn.Conv2d(in_channels, channels, 9)
+        self.conv = nn.Conv2d(in_channels, check_count("channels", channels), 9)
         self.primary = PrimaryCaps(channels, types, primary_dim, kernel_size=9, stride=2)
         self.classes = DenseCaps(
             places * types, primary_dim, num_classes, class_dim, routing=routing, **routing_options
         )
         if decoder is not None:
-            self.decoder = Decoder(num_classes, class_dim, (in_channels, *self.image_size), tuple(decoder))
+            decoder = check_counts("decoder", decoder)
+            self.decoder = Decoder(num_classes, class_dim, (in_channels, *self.image_size), decoder)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]` and draw the capsule `target` `[B]`, or else the longest."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
+from torchcaps.checks import check_count, check_counts
 from torchcaps.layers import ClassCaps, ConvCaps, MatrixPrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -47,9 +48,9 @@ class MatrixCapsNet(CapsuleModel):
             size = conv_extent("matrix_capsnet", "first convolution", size, 5, 2)
             size = conv_extent("matrix_capsnet", "first capsule layer", size, 3, 2)
             conv_extent("matrix_capsnet", "second capsule layer", size, 3)
-        primary, first, second = types
+        primary, first, second = check_counts("types", types, 3)
         options: dict[str, Any] = {"pose_size": pose_size, "routing": routing, **routing_options}
-        self.conv = nn.Conv2d(in_channels, channels, 5, 2)
+        self.conv = nn.Conv2d(in_channels, check_count("channels", channels), 5, 2)
         self.primary = MatrixPrimaryCaps(channels, primary, pose_size=pose_size)
         self.first = ConvCaps(primary, first, kernel_size=3, stride=2, **options)
         self.second = ConvCaps(first, second, kernel_size=3, **options)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchcaps.models.base import Model
 from torchcaps.registry import Registry, suggest
+from torchcaps.routing import Routing, routing_options
 
 MODELS: Registry[Callable[..., Model]] = Registry("model")
+
+# What every model takes.
+SIZES = ("num_classes", "in_channels", "image_size")
 
 
 def register_model(constructor: Callable[..., Model]) -> Callable[..., Model]:
@@ -48,9 +52,49 @@ def create_model(
 capsnet_small, matrix_capsnet, matrix_capsnet_small, norb_cnn, pooled_cnn, shared_capsnet.
     """
     constructor = MODELS[name]
-    parameters = inspect.signature(constructor).parameters
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    known = model_options(name, options.get("routing"))
     for option in options:
-        if option not in parameters and not open_ended:
-            raise ValueError(f"model {name!r} has no option {option!r}: {suggest(option, parameters)}")
+        if known is not None and option not in known:
+            raise ValueError(f"model {name!r} has no option {option!r}: {suggest(option, known)}")
     return constructor(num_classes=num_classes, in_channels=in_channels, image_size=image_size, **options)
+
+
+def model_options(name: str, routing: str | Routing | None = None) -> list[str] | None:
+    """Names of the options that the model `name` takes, those of its routing included.
+
+    A constructor that takes `**options` hands them to the class that it says it returns, and that class hands
+    what it does not know to its routing. `None` where this cannot be found out: a routing given as an object,
+    or a constructor without a return annotation.
+
+    Args:
+        name: one of `list_models()`.
+        routing: the routing it will have, if not its own.
+
+    Example:
+        >>> model_options("norb_cnn")
+        ['dropout']
+        >>> model_options("shared_capsnet", "kmeans")
+        ['stages', 'class_dim', 'routing', 'iterations', 'metric', 'temperature']
+    """
+    taken = inspect.signature(_model_class(MODELS[name]) or MODELS[name]).parameters
+    known = [p.name for p in taken.values() if p.kind is not p.VAR_KEYWORD and p.name not in SIZES]
+    if not _open_ended(taken):
+        return known
+    routing = taken["routing"].default if "routing" in taken and routing is None else routing
+    if not isinstance(routing, str):
+        return None
+    return known + [option for option in routing_options(routing) if option not in ("parents", "pose_size")]
+
+
+def _model_class(constructor: Callable[..., Model]) -> type | None:
+    """The class that a constructor says it returns, if it says so and hands its options on."""
+    signature = inspect.signature(constructor)
+    if not _open_ended(signature.parameters):
+        return None
+    made = signature.return_annotation
+    made = getattr(constructor, "__globals__", {}).get(made) if isinstance(made, str) else made
+    return made if inspect.isclass(made) and made is not inspect.Signature.empty else None
+
+
+def _open_ended(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -9,32 +9,55 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
+from torchcaps.checks import check_count, check_counts
 from torchcaps.layers import SharedCaps
 from torchcaps.models.base import CapsuleModel, Model, Output, conv_extent
 from torchcaps.models.registry import register_model
-from torchcaps.routing import Routing
+from torchcaps.routing import Routing, routing_options
 
 STAGES = ((64, 64), (128, 128))
 
 
-def feature_stages(
-    name: str, in_channels: int, image_size: tuple[int, int], stages: Sequence[Sequence[int]]
-) -> nn.Sequential:
-    """Stages of 3×3 convolutions with ReLU, each stage but the first after an average pooling by 2."""
-    for size in image_size:
+class Features(nn.Sequential):
+    """Stages of 3×3 convolutions with ReLU, each stage but the first after an average pooling by 2.
+
+    Args:
+        model: name of the network these are for, to say in an error.
+        in_channels: channels of an image.
+        image_size: height and width that must fit; other sizes are looked at when they come.
+        stages: channels of the convolutions, stage by stage.
+    """
+
+    def __init__(
+        self, model: str, in_channels: int, image_size: tuple[int, int], stages: Sequence[Sequence[int]]
+    ) -> None:
+        if not isinstance(stages, (tuple, list)) or not stages or not all(stages):
+            raise ValueError(f"stages must be tuples of channels, such as {STAGES}, got {stages!r}")
+        layers: list[nn.Module] = []
         for number, stage in enumerate(stages):
             if number:
-                size = conv_extent(name, "pooling", size, 2, 2)
-            for _ in stage:
-                size = conv_extent(name, f"convolution in stage {number + 1}", size, 3)
-    layers: list[nn.Module] = []
-    for number, stage in enumerate(stages):
-        if number:
-            layers.append(nn.AvgPool2d(2))
-        for channels in stage:
-            layers += [nn.Conv2d(in_channels, channels, 3), nn.ReLU()]
-            in_channels = channels
-    return nn.Sequential(*layers)
+                layers.append(nn.AvgPool2d(2))
+            for channels in check_counts("stages", stage):
+                layers += [nn.Conv2d(in_channels, channels, 3), nn.ReLU()]
+                in_channels = channels
+        super().__init__(*layers)
+        self.model = model
+        self.out_channels = in_channels
+        self.check_size(image_size)
+
+    def check_size(self, image_size: Sequence[int]) -> None:
+        """Refuse an image that shrinks to nothing, saying where."""
+        for size in image_size:
+            for layer in self:
+                if isinstance(layer, nn.Conv2d):
+                    size = conv_extent(self.model, "3×3 convolution", size, 3)
+                elif isinstance(layer, nn.AvgPool2d):
+                    size = conv_extent(self.model, "pooling", size, 2, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Feature map `[B, channels, H', W']`."""
+        self.check_size(images.shape[2:])
+        return super().forward(images)
 
 
 class SharedCapsNet(CapsuleModel):
@@ -66,8 +89,10 @@ class SharedCapsNet(CapsuleModel):
         **routing_options: Any,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        self.features = feature_stages("shared_capsnet", in_channels, self.image_size, stages)
-        self.classes = SharedCaps(stages[-1][-1], num_classes, class_dim, routing=routing, **routing_options)
+        self.features = Features("shared_capsnet", in_channels, self.image_size, stages)
+        self.classes = SharedCaps(
+            self.features.out_channels, num_classes, class_dim, routing=routing, **routing_options
+        )
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; there is nothing to draw, so `target` is not looked at."""
@@ -100,9 +125,11 @@ class PooledCNN(Model):
         hidden: int = 128,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        self.features = feature_stages("pooled_cnn", in_channels, self.image_size, stages)
+        self.features = Features("pooled_cnn", in_channels, self.image_size, stages)
         self.head = nn.Sequential(
-            nn.Linear(stages[-1][-1], hidden), nn.ReLU(), nn.Linear(hidden, num_classes)
+            nn.Linear(self.features.out_channels, check_count("hidden", hidden)),
+            nn.ReLU(),
+            nn.Linear(hidden, num_classes),
         )
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
@@ -114,7 +141,10 @@ class PooledCNN(Model):
 
 @register_model
 def shared_capsnet(**options: Any) -> SharedCapsNet:
-    """Ten shared capsules of 16 numbers on four convolutions: 279 K weights."""
+    """Ten shared capsules of 16 numbers on four convolutions, with the essay's squash `half`: 279 K weights."""
+    routing = options.get("routing", "dynamic")
+    if isinstance(routing, str) and "squash" in routing_options(routing):
+        options = {"squash": "half", **options}
     return SharedCapsNet(**options)
 
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from torchcaps.checks import check_number
+
+# A distance that float32 can hold: a child infinitely far from all its parents would belong to none.
+FARTHEST = 1e37
 
 
 class Gaussian(ABC):
@@ -54,10 +58,11 @@ class Diagonal(Gaussian):
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density, dimension by dimension."""
         # Dividing before squaring keeps votes of 1e15 within float32.
-        distance = ((votes - mean.unsqueeze(2)) / spread.sqrt().unsqueeze(2)).square()
+        deviation = (votes - mean.unsqueeze(2)) / spread.sqrt().unsqueeze(2)
+        distance = deviation.square().sum(-1).clamp(max=FARTHEST)
         size = votes.shape[-1]
         volume = spread.log().expand_as(mean).sum(-1) + size * math.log(2 * math.pi)
-        return -0.5 * (distance.sum(-1) + volume.unsqueeze(2))
+        return -0.5 * (distance + volume.unsqueeze(2))
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """Sum of log standard deviations."""
@@ -89,7 +94,7 @@ class Fixed(Gaussian):
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density under the constant σ."""
-        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1)
+        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1).clamp(max=FARTHEST)
         return -0.5 * distance - votes.shape[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
@@ -115,7 +120,7 @@ class Full(Gaussian):
         """Log density by a triangular solve."""
         centred = (votes - mean.unsqueeze(2)).double().transpose(2, 3).transpose(3, 4)
         whitened = torch.linalg.solve_triangular(spread, centred, upper=False)
-        distance = whitened.square().sum(3).transpose(2, 3)
+        distance = whitened.square().sum(3).clamp(max=FARTHEST).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
         return (-0.5 * (distance + volume + votes.shape[-1] * math.log(2 * math.pi))).to(votes.dtype)
 
@@ -131,4 +136,9 @@ def create_gaussian(covariance: str, *, epsilon: float, sigma: float) -> Gaussia
     """The member of the family with that name."""
     if covariance == "fixed":
         return Fixed(epsilon, sigma)
-    return {"full": Full, "diagonal": Diagonal, "spherical": Spherical}[covariance](epsilon)
+    kinds: dict[str, Callable[[float], Gaussian]] = {
+        "full": Full,
+        "diagonal": Diagonal,
+        "spherical": Spherical,
+    }
+    return kinds[covariance](epsilon)
