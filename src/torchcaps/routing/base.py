@@ -72,7 +72,7 @@ class Routing(nn.Module, ABC):
             start: see `iterate`.
             coupling: whether the caller looks at the couplings; a fused kernel may leave them out if not.
         """
-        self._check(votes, activation)
+        self._check(votes, activation, start)
         # Autocast would round every weighted sum to half precision, and rounding errors feed back here.
         with torch.autocast(votes.pose.device.type, enabled=False):
             if start is None and not coupling:
@@ -89,7 +89,7 @@ class Routing(nn.Module, ABC):
 
     def trace(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[Routed]:
         """All iterations, first to last, from the same code that trains."""
-        self._check(votes, activation)
+        self._check(votes, activation, start)
         with torch.autocast(votes.pose.device.type, enabled=False):
             return list(self.iterate(votes, at_least_float32(activation), start))
 
@@ -97,8 +97,16 @@ class Routing(nn.Module, ABC):
         """The options, as `print(model)` shows them."""
         return f"parents={self.parents}, iterations={self.iterations}"
 
-    def _check(self, votes: Votes, activation: Tensor) -> None:
+    def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
+        if not isinstance(votes, Votes):
+            raise ValueError(f"votes must be Votes, such as DenseVotes, got {type(votes).__name__}")
         check_tensor("activation", activation, "B N", B=votes.batch, N=votes.total_children)
+        sizes = {"B": votes.batch, "P": votes.positions, "I": votes.children, "J": votes.parents}
+        if start is not None:
+            check_tensor("start", start, "B P I J", **sizes)
+        for name, given in [("activation", activation), ("start", start)]:
+            if given is not None and at_least_float32(given).dtype != votes.pose.dtype:
+                raise ValueError(f"{name} must be {votes.pose.dtype} as the poses are, got {given.dtype}")
         if self.parents not in (1, votes.parents):
             raise ValueError(f"routing was made for parents={self.parents}, the layer has {votes.parents}")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import SQUASHES, length, squash
-from torchcaps.checks import check_choice, check_count
+from torchcaps.checks import check_choice, check_count, check_flag
 from torchcaps.kernels import dynamic as kernel
 from torchcaps.routing.base import Routed, Routing, length_logit
 from torchcaps.votes import Votes
@@ -61,9 +61,9 @@ class DynamicRouting(Routing):
         self.update = check_choice("update", update, ("accumulate", "fixed_point"))
         self.gradient = check_choice("gradient", gradient, ("all", "last"))
         self.squash = check_choice("squash", squash, tuple(SQUASHES))
-        self.leaky = leaky
+        self.leaky = check_flag("leaky", leaky)
         self.bias: nn.Parameter | None = None
-        if bias:
+        if check_flag("bias", bias):
             size = check_count("pose_size", pose_size)
             self.bias = nn.Parameter(torch.full((parents, size), 0.1))
 

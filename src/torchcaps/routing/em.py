@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps.checks import check_choice, check_number
+from torchcaps.checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
 from torchcaps.routing.base import DEAD, Routed, Routing, weighted_mean
 from torchcaps.routing.gaussian import COVARIANCES, create_gaussian
@@ -79,10 +79,10 @@ class EMRouting(Routing):
         self.decay = check_number("decay", decay)
         if decay >= 1:
             raise ValueError(f"decay must be below 1, got {decay}")
-        self.normalise_mass = normalise_mass
+        self.normalise_mass = check_flag("normalise_mass", normalise_mass)
         if activation == "mdl":
-            self.beta_u = nn.Parameter(torch.full((parents,), float(beta_u)))
-            self.beta_a = nn.Parameter(torch.full((parents,), float(beta_a)))
+            self.beta_u = nn.Parameter(torch.full((parents,), check_number("beta_u", beta_u, None)))
+            self.beta_a = nn.Parameter(torch.full((parents,), check_number("beta_a", beta_a, None)))
 
     def temperature_at(self, iteration: int) -> float:
         r""":math:`\lambda_t` at iteration t, counted from 0."""
