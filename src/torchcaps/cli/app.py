@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from torchcaps.cli.data import data
+from torchcaps.cli.demo import demo
+from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.models import models
+from torchcaps.cli.predict import predict
+from torchcaps.cli.train import train
+
+FAILED, USAGE = 1, 2
+
+app = typer.Typer(
+    name="torchcaps",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (train, evaluate, predict, data, models, demo):
+    app.command()(command)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        from torchcaps import __version__
+
+        typer.echo(f"torchcaps {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def torchcaps(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Capsule networks: train, evaluate, use.
+
+    [bold]A first day[/bold]
+
+      torchcaps data mnist                                        fetch, look at a contact sheet
+      torchcaps train --model shared_capsnet --data mnist --epochs 3
+      torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
+      torchcaps predict photo.png --run runs/mnist-shared_capsnet
+
+    Exit codes: 0 all went well, 1 a run failed or data is missing, 2 the command was wrong.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; an error is one clean message and an exit code, never a traceback.
+
+    Set `TORCHCAPS_DEBUG=1` to see tracebacks.
+    """
+    try:
+        app(arguments)
+    except (ValueError, RuntimeError, OSError) as fault:
+        if os.environ.get("TORCHCAPS_DEBUG"):
+            raise
+        if not is_ours(fault):
+            raise
+        print(f"torchcaps: {fault}", file=sys.stderr)
+        sys.exit(exit_code(fault))
+
+
+def exit_code(fault: Exception) -> int:
+    """2 for what the user can put right by typing another command, 1 for the rest."""
+    from torchcaps.data.errors import DataError
+
+    return USAGE if isinstance(fault, ValueError) and not isinstance(fault, DataError) else FAILED
+
+
+def is_ours(fault: Exception) -> bool:
+    """Whether an error was written for the user; a bug deserves its traceback."""
+    from torchcaps.training.errors import RunError
+
+    return isinstance(fault, (ValueError, RunError, OSError))

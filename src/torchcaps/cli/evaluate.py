@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
+
+if TYPE_CHECKING:
+    from torchcaps.data.imageset import ImageSet
+
+
+def evaluate(
+    run: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(metavar="RUN", help="A run's folder or a weights file; by default the newest run."),
+    ] = None,
+    data: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Another data set than the run's own, such as two_digits."),
+    ] = None,
+    data_dir: DataDir = None,
+    split: Annotated[Optional[str], typer.Option(help="Which images; test by default.")] = None,  # noqa: UP045
+    weights: Annotated[str, typer.Option(help="last (the default) or best.")] = "last",
+    crops: Annotated[int, typer.Option(help="Average over CROPS² crops of each image.")] = 1,
+    figure: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="PNG", help="Where to draw the confusion matrix."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    settings: Settings = None,
+) -> None:
+    """Test a trained model: accuracy, a table by class, a confusion matrix.
+
+    [bold]Examples[/bold]
+
+      torchcaps evaluate runs/mnist-shared_capsnet
+      torchcaps evaluate runs/mnist-shared_capsnet --data two_digits --set overlap=4
+      torchcaps evaluate runs/smallnorb --crops 3 --figure confusion.png
+      torchcaps evaluate runs/azimuth --split test_novel --json
+    """
+    import json
+
+    from torchcaps.cli.tables import evaluation_tables
+    from torchcaps.data.preprocess import Preprocess
+    from torchcaps.training.evaluation import evaluate as test
+    from torchcaps.training.prediction import find_weights
+    from torchcaps.training.weights import load_weights, preprocess_of
+
+    run = run or newest_run()
+    if weights not in ("last", "best"):
+        raise ValueError(f"--weights is last or best, got {weights!r}")
+    path = run / f"{weights}.safetensors" if run.is_dir() else run
+    model, card = load_weights(path if path.is_file() else find_weights(run))
+    images = load_images(run, data, data_dir, split, option_table(settings))
+    preprocess = preprocess_of(card)
+    if images.image_size != card.image_size and model.any_size and preprocess.crop is None:
+        preprocess = Preprocess(standardise=preprocess.standardise)
+    evaluation = test(model, images, preprocess, crops=crops)
+    if figure is not None:
+        from torchcaps.training.confusion import confusion_figure
+
+        confusion_figure(
+            evaluation, figure, title=f"{card.model} on {data or card.facts.get('data', 'data')}"
+        )
+    if as_json:
+        typer.echo(json.dumps(evaluation.summary()))
+        return
+    evaluation_tables(evaluation)
+    if figure is not None:
+        typer.echo(f"confusion matrix: {figure}")
+
+
+def load_images(
+    run: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
+) -> ImageSet:
+    """The images to test on: another data set's, or those of the run's own recipe."""
+    from dataclasses import replace
+
+    from torchcaps.data import load
+    from torchcaps.training.recipe import Recipe
+    from torchcaps.training.splits import load_other, load_split, test_split
+
+    recipe_file = (run if run.is_dir() else run.parent) / "recipe.toml"
+    recipe = Recipe.from_file(recipe_file) if recipe_file.is_file() else None
+    if recipe is not None and data_dir is not None:
+        recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
+    if recipe is None or (data and (options or split)):
+        if not data:
+            raise ValueError(f"{recipe_file} is not there: say what to test on with --data")
+        return load(data, split or "test", data_dir=data_dir, **options)
+    if data and data != recipe.data.name:
+        return load_other(recipe, data)
+    part = replace(recipe.data, options={**recipe.data.options, **options})
+    return load_split(part, split or test_split(part))

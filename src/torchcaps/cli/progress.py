@@ -1,0 +1,133 @@
+"""Training as it is shown: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from torch import Tensor
+
+from torchcaps.cli.tables import metric_lines, percent
+from torchcaps.training.state import Position
+from torchcaps.training.watching import Plan, Watcher
+
+LIVE_SECONDS, LINE_SECONDS = 0.25, 15.0
+
+
+def make_watcher() -> Watcher:
+    """The watcher that fits where the output goes."""
+    return LiveWatcher() if sys.stdout.isatty() else LineWatcher()
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, as few as say it.
+
+    >>> duration(7), duration(125), duration(7325)
+    ('7 s', '2:05', '2:02:05')
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+class LineWatcher(Watcher):
+    """Prints a line now and then, one per epoch, and the result."""
+
+    every = LINE_SECONDS
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False, soft_wrap=True)
+
+    def begin(self, plan: Plan, position: Position) -> None:
+        """Say what is trained on what."""
+        self.plan = plan
+        self.shown_at = time.monotonic()
+        self.seconds, self.images = position.seconds, position.images
+        where = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
+        self.console.print(
+            f"{plan.model} ({plan.weights:,} weights) on {plan.data} ({plan.images:,} images), "
+            f"{plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, {where} → {plan.run}"
+        )
+        if position.step:
+            self.console.print(f"going on after step {position.step}")
+
+    def step(self, position: Position, tally: Tensor) -> None:
+        """Show the state if it is time to."""
+        now = time.monotonic()
+        if now - self.shown_at >= self.every:
+            self.shown_at = now
+            self.show(position, *tally.tolist())
+
+    def show(self, position: Position, loss: float, right: float, images: float) -> None:
+        """Print a line."""
+        text = self.text(position, loss / images, right / images)
+        epoch = f"epoch {position.epoch + 1}/{self.plan.epochs}"
+        self.console.print(f"{epoch} batch {position.batch}/{self.plan.batches}  {text}")
+
+    def text(self, position: Position, loss: float, accuracy: float) -> str:
+        """Loss, accuracy, speed of this sitting, and time left."""
+        spent = max(1e-9, position.seconds - self.seconds)
+        rate = (position.images - self.images) / spent
+        left = (self.plan.epochs * self.plan.images - position.images) / max(rate, 1e-9)
+        return f"loss {loss:.4f}  accuracy {percent(accuracy)}  {rate:,.0f} images/s  {duration(left)} left"
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """Print what an epoch came to."""
+        name = "validation" if "validation" in record else "test"
+        self.console.print(
+            f"epoch {record['epoch']}/{self.plan.epochs}  loss {record['train']['loss']:.4f}  "
+            f"accuracy {percent(record['train']['accuracy'])}  {name} {percent(record[name]['accuracy'])}  "
+            f"{record['images_per_second']:,.0f} images/s  {duration(record['seconds'])}"
+        )
+
+    def end(self, result: dict[str, Any]) -> None:
+        """Print the result, or how to go on."""
+        if result["status"] != "ended":
+            why = "the budget is used up" if result["status"] == "budget" else "interrupted"
+            self.console.print(
+                f"{why} after step {result['step']}, saved. "
+                f"Go on with: torchcaps train --resume --out {result['run']}"
+            )
+            return
+        for line in metric_lines(result["metrics"]):
+            self.console.print(line)
+        self.console.print(
+            f"{result['run']}: {duration(result['seconds'])} of training, model {result['model']}"
+        )
+
+
+class LiveWatcher(LineWatcher):
+    """Shows a bar for the epoch under way."""
+
+    every = LIVE_SECONDS
+
+    def begin(self, plan: Plan, position: Position) -> None:
+        """Say what is trained on what, and draw the bar."""
+        super().begin(plan, position)
+        self.bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}"),
+            console=self.console,
+            transient=True,
+            auto_refresh=False,
+        )
+        at = min(position.epoch + 1, plan.epochs)
+        self.task = self.bar.add_task("", total=plan.batches, epoch=f"{at}/{plan.epochs}", text="")
+        self.bar.start()
+
+    def show(self, position: Position, loss: float, right: float, images: float) -> None:
+        """Move the bar."""
+        epoch = f"{position.epoch + 1}/{self.plan.epochs}"
+        text = self.text(position, loss / images, right / images)
+        self.bar.update(self.task, completed=position.batch, epoch=epoch, text=text, refresh=True)
+
+    def end(self, result: dict[str, Any]) -> None:
+        """Take the bar away and print the result."""
+        self.bar.stop()
+        super().end(result)

@@ -1,0 +1,112 @@
+"""What the commands print, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from torchcaps.data.imageset import ImageSet
+    from torchcaps.training.metrics import Evaluation
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without ornaments; columns whose name starts with `>` are numbers, set to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
+    return table
+
+
+def percent(share: float) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.98765)
+    '98.77 %'
+    """
+    return f"{100 * share:.2f} %"
+
+
+def metric_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
+    """One line for each data set that a model was tested on."""
+    lines = []
+    for name, numbers in metrics.items():
+        text = f"{name}: {percent(numbers['accuracy'])} right, error {percent(numbers['error'])}"
+        text += f" of {numbers['count']:,} images"
+        if name not in ("test", "validation", "test_crops"):
+            text += f"; {percent(numbers['accuracy_above_half'])} with every score above 0.5"
+        if "reconstruction" in numbers:
+            text += f"; reconstruction {numbers['reconstruction']:.2f}"
+        lines.append(text)
+    return lines
+
+
+def evaluation_tables(evaluation: Evaluation) -> None:
+    """Print the metrics, then recall and precision by class."""
+    console = Console(highlight=False)
+    table = plain_table("metric", ">value")
+    table.add_row("images", f"{evaluation.count:,}")
+    table.add_row("accuracy", percent(evaluation.accuracy))
+    table.add_row("error", percent(evaluation.error))
+    table.add_row("accuracy, every score above 0.5", percent(evaluation.likely))
+    if evaluation.reconstruction is not None:
+        table.add_row("reconstruction error", f"{evaluation.reconstruction:.3f}")
+    console.print(table)
+    rows = evaluation.per_class()
+    if rows:
+        console.print()
+        table = plain_table("class", ">images", ">recall", ">precision")
+        for name, count, recall, precision in rows:
+            table.add_row(name, f"{count:,}", percent(recall), percent(precision))
+        console.print(table)
+
+
+def model_table(classes: int, channels: int, size: int) -> None:
+    """Print all models with the number of their weights."""
+    import torch
+
+    from torchcaps.models.registry import MODELS, create_model
+
+    table = plain_table("model", ">weights", "what it is")
+    for name in MODELS.names():
+        try:
+            # Built without memory for the weights: only their shapes are asked for.
+            with torch.device("meta"):
+                model = create_model(name, num_classes=classes, in_channels=channels, image_size=size)
+            weights = f"{sum(parameter.numel() for parameter in model.parameters()):,}"
+        except ValueError:
+            weights = "too small"
+        table.add_row(name, weights, first_line(MODELS[name]))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
+
+
+def dataset_table() -> None:
+    """Print all data sets."""
+    from torchcaps.data import list_datasets
+    from torchcaps.data.imageset import DATASETS
+
+    table = plain_table("data set", "what it is")
+    for name in list_datasets():
+        table.add_row(name, first_line(DATASETS[name]))
+    Console(highlight=False).print(table)
+
+
+def show_dataset(name: str, split: str, images: ImageSet) -> None:
+    """Print what a data set holds."""
+    table = plain_table("", "")
+    table.show_header = False
+    table.add_row("data set", f"{name} ({split})")
+    table.add_row("images", f"{len(images):,} of {'×'.join(str(size) for size in images.images.shape[1:])}")
+    table.add_row("classes", ", ".join(images.classes))
+    if images.metadata:
+        table.add_row("also known", ", ".join(images.metadata))
+    Console(highlight=False).print(table)
+
+
+def first_line(thing: object) -> str:
+    """The first line of a docstring."""
+    return (thing.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchcaps.capsules import Capsules
+from torchcaps.checks import check_count
+from torchcaps.data.folder import read_image
+from torchcaps.models import Model, Output
+from torchcaps.training.errors import RunError
+from torchcaps.training.evaluation import evaluating
+from torchcaps.training.splits import background
+from torchcaps.training.weights import Card, load_weights, preprocess_of
+
+
+@torch.no_grad()
+def predict(model: Model, images: Tensor, *, batch_size: int = 256) -> Output:
+    """What a model says of many images, without gradients and a batch at a time.
+
+    Args:
+        model: the network; it is left in the mode it was in.
+        images: float `[N, C, H, W]`, prepared as in training.
+        batch_size: images at a time.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> predict(create_model("capsnet_small"), torch.rand(3, 1, 28, 28), batch_size=2).scores.shape
+        torch.Size([3, 10])
+    """
+    check_count("batch_size", batch_size)
+    device = next(model.parameters()).device
+    with evaluating(model):
+        outputs = [model(part.to(device)) for part in images.split(batch_size)]
+    scores, logits = (torch.cat([each[place] for each in outputs]) for place in (0, 1))
+    capsules = drawn = None
+    if outputs[0].capsules is not None:
+        capsules = Capsules(*(torch.cat(each) for each in zip(*(o.capsules for o in outputs if o.capsules))))
+    if outputs[0].reconstruction is not None:
+        drawn = torch.cat([o.reconstruction for o in outputs if o.reconstruction is not None])
+    return Output(scores, logits, capsules, drawn)
+
+
+class Prediction(NamedTuple):
+    """The best class of an image, its score, and all scores by class name, best first."""
+
+    label: str
+    score: float
+    scores: dict[str, float]
+
+
+class Predictor:
+    """A trained model for use on image files and raw pixels.
+
+    Args:
+        model: the network.
+        card: how its images are prepared, and what its classes are called.
+
+    Example:
+        >>> card = Card("pooled_cnn", {}, 2, 1, (16, 16), ("cat", "dog"))
+        >>> predictor = Predictor(card.build(), card)
+        >>> predictor(torch.zeros(3, 1, 16, 16, dtype=torch.uint8))[0].label in ("cat", "dog")
+        True
+    """
+
+    def __init__(self, model: Model, card: Card) -> None:
+        self.model, self.card = model, card
+        self.preprocess = preprocess_of(card)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Predictor:
+        """From a run's folder (its best model) or from a weights file."""
+        return cls(*load_weights(find_weights(path)))
+
+    def __call__(self, images: Tensor, *, batch_size: int = 256) -> list[Prediction]:
+        """Classify raw images, uint8 `[N, C, H, W]` of any size."""
+        output = predict(self.model, self.preprocess.test(images), batch_size=batch_size)
+        return [self._prediction(scores) for scores in output.scores.cpu()]
+
+    def files(self, paths: Sequence[str | Path], *, invert: bool | None = None) -> list[Prediction]:
+        """Classify image files.
+
+        Args:
+            paths: image files of any size and kind.
+            invert: swap dark and light. By default this is done with grey images whose border is as bright
+                as that of the training images is dark, or the other way round: ink on paper, for a model
+                that learnt white on black.
+        """
+        images = torch.stack([self.read(path, invert=invert) for path in paths])
+        return self(images)
+
+    def read(self, path: str | Path, *, invert: bool | None = None) -> Tensor:
+        """Read an image file as the model's training images were: uint8 `[C, H, W]`."""
+        channels = self.card.in_channels
+        grey = channels != 3
+        # The size before a centre crop is not known any more; a whole object at the crop's size is nearest.
+        image = read_image(path, self.card.image_size, grey)
+        if grey and channels > 1:
+            image = image.expand(channels, -1, -1)
+        if invert is None:
+            invert = channels == 1 and inverted(image, self.card.background)
+        return 255 - image if invert else image
+
+    def _prediction(self, scores: Tensor) -> Prediction:
+        order = scores.argsort(descending=True).tolist()
+        named = {self.card.classes[place]: float(scores[place]) for place in order}
+        label = self.card.classes[order[0]]
+        return Prediction(label, named[label], named)
+
+
+def inverted(image: Tensor, expected: float) -> bool:
+    """Whether the border of an image (uint8 `[C, H, W]`) fits what is expected (0..1) better when inverted.
+
+    >>> inverted(torch.full((1, 8, 8), 250, dtype=torch.uint8), expected=0.02)
+    True
+    """
+    from torchcaps.data.imageset import ImageSet
+
+    border = background(ImageSet(image.unsqueeze(0), torch.zeros(1, dtype=torch.int64), ("",)))
+    # A middling grey tells nothing; only a clear case is turned round.
+    return abs(expected - 0.5) > 0.2 and abs(border - 0.5) > 0.1 and (border > 0.5) != (expected > 0.5)
+
+
+def find_weights(path: str | Path) -> Path:
+    """The weights file meant by a run's folder or by a file's own path."""
+    path = Path(path)
+    if path.is_dir():
+        for name in ("best.safetensors", "last.safetensors"):
+            if (path / name).is_file():
+                return path / name
+        raise RunError(f"{path} holds no trained model yet (best.safetensors or last.safetensors)")
+    if not path.is_file():
+        raise RunError(f"{path}: there is no such run or weights file")
+    return path

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from torchcaps.data.atomic import replaced_on_success
+from torchcaps.training.environment import describe_environment
+from torchcaps.training.recipe import Recipe
+
+
+class Run:
+    """A run's folder.
+
+    | file | holds |
+    |---|---|
+    | `recipe.toml` | the effective recipe |
+    | `environment.json` | versions, machine, git state and command of every sitting |
+    | `metrics.jsonl` | one line per record, in order |
+    | `tensorboard/` | the same as events, where tensorboard is installed |
+    | `state.safetensors` | everything needed to go on |
+    | `last.safetensors`, `best.safetensors` | models to use |
+    | `result.json` | what came of it, written at the end |
+    | `failed.safetensors` | weights and batch of a step that was not finite |
+
+    Model files are written before the state that speaks of them, so what the state says exists, exists.
+
+    Args:
+        path: the folder; made if it is not there.
+        recipe: what is trained.
+        resume: go on with the run in the folder, if there is one.
+        main: whether this process is the one that writes.
+    """
+
+    def __init__(self, path: str | Path, recipe: Recipe, *, resume: bool = False, main: bool = True) -> None:
+        self.path = Path(path)
+        self.recipe = recipe
+        self.main = main
+        self.state, self.failed = self.path / "state.safetensors", self.path / "failed.safetensors"
+        self.last, self.best = self.path / "last.safetensors", self.path / "best.safetensors"
+        self.metrics = self.path / "metrics.jsonl"
+        self.events: Any = None
+        self.resumes = resume and self.state.is_file()
+        if main:
+            self._open(resume)
+
+    def _open(self, resume: bool) -> None:
+        known = self.path / "recipe.toml"
+        if known.is_file():
+            if not resume:
+                raise ValueError(
+                    f"{self.path} holds a run already: go on with --resume, or give another --out"
+                )
+            check_same_subject(Recipe.from_file(known), self.recipe)
+        self.path.mkdir(parents=True, exist_ok=True)
+        for abandoned in self.path.glob(".*.tmp"):
+            abandoned.unlink()
+        self._write("recipe.toml", self.recipe.to_toml())
+        sittings = self.path / "environment.json"
+        earlier = json.loads(sittings.read_text()) if sittings.is_file() else []
+        self._write("environment.json", json.dumps([*earlier, describe_environment()], indent=2) + "\n")
+        if not self.resumes:
+            self.keep_records(0, 0)
+
+    def keep_records(self, count: int, step: int) -> None:
+        """Forget the records after the first `count`: a resumed run will write them again."""
+        if not self.main:
+            return
+        lines = self.metrics.read_text().splitlines()[:count] if self.metrics.is_file() else []
+        self._write("metrics.jsonl", "".join(f"{line}\n" for line in lines))
+        self.events = open_events(self.path / "tensorboard", step)
+
+    def record(self, numbers: dict[str, Any]) -> None:
+        """Add a line to the metrics, on the disk before this returns."""
+        if not self.main:
+            return
+        with open(self.metrics, "a", encoding="utf-8") as file:
+            file.write(json.dumps(numbers) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if self.events is not None:
+            for name, value in flat(numbers):
+                self.events.add_scalar(name, value, numbers["step"])
+            self.events.flush()
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write the result, with a digest of the weights it is about."""
+        if self.main:
+            self._write("result.json", json.dumps(result, indent=2) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
+        with replaced_on_success(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def check_same_subject(before: Recipe, now: Recipe) -> None:
+    """A run keeps its model, its data and its seed; the rest may be changed when it goes on."""
+    for part in ("model", "data", "seed"):
+        if getattr(before, part) != getattr(now, part):
+            raise ValueError(f"a resumed run keeps its {part}: start a new one with another --out")
+
+
+def digest(path: str | Path) -> str:
+    """sha256 of a file, so that a number can be tied to the weights that gave it."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def flat(table: dict[str, Any], where: str = "") -> list[tuple[str, float]]:
+    """All numbers in nested tables, by path.
+
+    >>> flat({"loss": 0.5, "test": {"accuracy": 0.9}})
+    [('loss', 0.5), ('test/accuracy', 0.9)]
+    """
+    found: list[tuple[str, float]] = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found += flat(value, f"{where}{name}/")
+        elif isinstance(value, (int, float)):
+            found.append((where + name, value))
+    return found
+
+
+def open_events(folder: Path, step: int) -> Any:
+    """A TensorBoard writer that hides events after `step`, or nothing if tensorboard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=step + 1 if step else None)

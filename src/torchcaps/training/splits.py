@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from torchcaps.data import load
+from torchcaps.data.imageset import ImageSet
+from torchcaps.training.recipe import DataPart, Recipe
+
+PAIRS = ("two_digits", "multimnist")
+PAIR_SOURCES = ("mnist", "digits", "fashion_mnist")
+
+
+class Splits(NamedTuple):
+    """What a run trains on, is watched on (`watch_name` says which that is), and is tested on."""
+
+    train: ImageSet
+    watch: ImageSet
+    watch_name: str
+    test: ImageSet
+
+
+def load_splits(data: DataPart, seed: int) -> Splits:
+    """Load the data of a recipe, holding out the validation share, the same for the same seed.
+
+    >>> splits = load_splits(DataPart("digits", validation=0.25), seed=0)
+    >>> len(splits.train), len(splits.watch), len(splits.test), splits.watch_name
+    (1082, 360, 355, 'validation')
+    """
+    train = load_split(data, "train")
+    test = load_split(data, test_split(data))
+    if not data.validation:
+        return Splits(train, test, "test", test)
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+    held_out = int(len(train) * data.validation)
+    if not held_out:
+        raise ValueError(f"data.validation = {data.validation} of {len(train)} images is none")
+    return Splits(train.select(order[held_out:]), train.select(order[:held_out]), "validation", test)
+
+
+def test_split(data: DataPart) -> str:
+    """The split to test on: in a novel-viewpoint experiment, familiar views of the test toys."""
+    return "test_familiar" if data.options.get("viewpoint") else "test"
+
+
+def load_split(data: DataPart, split: str) -> ImageSet:
+    """One split of a recipe's data set."""
+    return load(data.name, split, data_dir=data.dir, **data.options)
+
+
+def load_other(recipe: Recipe, name: str) -> ImageSet:
+    """Another data set to test the same model on, made of the same images where it is made of others."""
+    options: dict[str, Any] = {}
+    if name in PAIRS and recipe.data.name in PAIR_SOURCES:
+        options["source"] = recipe.data.name
+        if name == "two_digits" and "size" in recipe.data.options:
+            options["size"] = recipe.data.options["size"]
+    return load(name, "test", data_dir=recipe.data.dir, **options)
+
+
+def background(images: ImageSet) -> float:
+    """Mean brightness, 0..1, along the border of the images: what paper or ground looks like there.
+
+    >>> round(background(load("digits", "test")), 2)
+    0.15
+    """
+    some = images.images[:: max(1, len(images) // 1000)].float() / 255
+    rows = torch.cat([some[..., 0, :], some[..., -1, :]], dim=-1)
+    columns = torch.cat([some[..., :, 0], some[..., :, -1]], dim=-1)
+    return float(torch.cat([rows, columns], dim=-1).mean())

@@ -1,0 +1,80 @@
+"""Reading and writing TOML: the standard library reads it, and writing the little that we need is short."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found]
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def parse_toml(text: str, source: str) -> dict[str, Any]:
+    """Read TOML; a fault in it is a `ValueError` that names `source`.
+
+    >>> parse_toml("epochs = ", "x.toml")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: x.toml is not TOML: Invalid value (at ...)
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ValueError(f"{source} is not TOML: {fault}") from None
+
+
+def parse_value(text: str) -> Any:
+    """Read one value as typed on a command line: TOML if it is that, else the text itself.
+
+    >>> parse_value("3"), parse_value("true"), parse_value("[1, 2]"), parse_value("cosine")
+    (3, True, [1, 2], 'cosine')
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def format_toml(table: Mapping[str, Any]) -> str:
+    """Write a table of tables; what is `None` is left out, and empty tables too.
+
+    >>> print(format_toml({"seed": 1, "data": {"name": "digits", "options": {"size": 16}, "dir": None}}))
+    seed = 1
+    <BLANKLINE>
+    [data]
+    name = "digits"
+    options = { size = 16 }
+    <BLANKLINE>
+    """
+    sections = {name: value for name, value in table.items() if isinstance(value, Mapping)}
+    lines = _lines({name: value for name, value in table.items() if name not in sections})
+    for name, section in sections.items():
+        lines += ["", f"[{_key(name)}]", *_lines(section)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value not in (None, {})]
+
+
+def _key(key: str) -> str:
+    return key if BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items() if each is not None)
+        return f"{{ {inner} }}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    if isinstance(value, float):
+        # TOML wants digits around a point, or an exponent; Python's shortest form has both.
+        return repr(value)
+    # A JSON string is a TOML basic string, but for the delete character, which it leaves bare.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
