@@ -53,7 +53,7 @@ def toy(category: str | int, instance: int, *, seed: int = 0) -> Toy:
     if not 0 <= instance < INSTANCES:
         raise ValueError(f"instance must be 0 to {INSTANCES - 1}, got {instance}")
     workshop = random.Random(f"toys/{seed}/{name}/{instance}")
-    paint = workshop.uniform(0.45, 0.75)
+    paint = workshop.uniform(0.56, 0.68)
     stretch = np.diag([workshop.uniform(0.94, 1.06) for _ in range(3)])
     aside = [workshop.uniform(-0.05, 0.05) for _ in range(2)]
 

@@ -14,7 +14,7 @@ def _frame(
     neck: tuple[float, float, float],
     head: Point,
     tail: tuple[float, float, float],
-    boxy: bool = False,
+    barrel: bool = False,
     stance: float = 0.72,
     nod: float = -25.0,
 ) -> tuple[list[Solid], Point]:
@@ -27,13 +27,15 @@ def _frame(
         neck: length, pitch in degrees, radius at the shoulder.
         head: half length, half width, half height.
         tail: length, pitch in degrees (negative hangs), radius at the root.
-        boxy: whether the trunk is a box.
+        barrel: whether the trunk is a cylinder rather than an ellipsoid.
         stance: how far along the trunk the legs stand, as a share of its half length.
         nod: pitch of the head in degrees.
     """
     length, width, height = body
     middle = legs + height
-    trunk = box((0, 0, middle), body) if boxy else ellipsoid((0, 0, middle), body)
+    trunk = ellipsoid((0, 0, middle), body)
+    if barrel:
+        trunk = cylinder((-length, 0, middle), (length, 0, middle), width, flat=height / width)
     limbs = both_sides(
         *(
             cone(
@@ -123,7 +125,7 @@ def _cow() -> list[Solid]:
         neck=(0.5, 22, 0.3),
         head=(0.38, 0.2, 0.22),
         tail=(0.8, -80, 0.05),
-        boxy=True,
+        barrel=True,
         nod=-30,
     )
     horns = both_sides(cone((x - 0.1, 0.15, z + 0.12), (x, 0.5, z + 0.38), 0.08))
@@ -237,12 +239,12 @@ def _lizard() -> list[Solid]:
 ANIMALS: tuple[Callable[[], list[Solid]], ...] = (
     _horse,
     _lion,
-    _elephant,
     _cow,
-    _dog,
+    _camel,
+    _elephant,
     _deer,
     _rhino,
-    _camel,
     _giraffe,
     _lizard,
+    _dog,
 )

@@ -64,12 +64,12 @@ def _beetle() -> list[Solid]:
 
 def _sports_car() -> list[Solid]:
     return [
-        box((-0.1, 0, 0.34), (1.3, 0.56, 0.12)),
-        cone((-0.2, 0, 0.36), (1.5, 0, 0.28), 0.55, taper=0.75, flat=0.26),
-        ellipsoid((-0.3, 0, 0.48), (0.62, 0.42, 0.28), paint=0.55),
-        box((-1.3, 0, 0.68), (0.14, 0.55, 0.03)),
-        *both_sides(box((-1.28, 0.45, 0.55), (0.06, 0.03, 0.12))),
-        *wheels((0.85, 0.5), (-0.9, 0.5), radius=0.26, width=0.18),
+        box((-0.25, 0, 0.38), (1.1, 0.54, 0.15)),
+        cone((0.3, 0, 0.38), (1.45, 0, 0.3), 0.54, taper=0.8, flat=0.3),
+        *_cabin(-0.3, 0.52, 0.68, 0.44, 0.24, shrink=0.5),
+        box((-1.3, 0, 0.72), (0.14, 0.52, 0.03)),
+        *both_sides(box((-1.28, 0.4, 0.6), (0.06, 0.03, 0.12))),
+        *wheels((0.85, 0.5), (-0.9, 0.5), radius=0.27, width=0.18),
     ]
 
 
@@ -166,14 +166,14 @@ def _old_timer() -> list[Solid]:
 
 
 CARS: tuple[Callable[[], list[Solid]], ...] = (
-    _sedan,
-    _beetle,
+    _convertible,
     _sports_car,
     _hatchback,
     _estate,
     _racer,
-    _convertible,
-    _jeep,
-    _minivan,
     _old_timer,
+    _jeep,
+    _sedan,
+    _minivan,
+    _beetle,
 )

@@ -222,13 +222,13 @@ def _t_tail_jet() -> list[Solid]:
 
 PLANES: tuple[Callable[[], list[Solid]], ...] = (
     _airliner,
-    _delta_fighter,
-    _biplane,
-    _jumbo,
-    _prop_trainer,
+    _high_wing,
     _bomber,
     _glider,
-    _high_wing,
-    _twin_tail_jet,
+    _delta_fighter,
     _t_tail_jet,
+    _biplane,
+    _twin_tail_jet,
+    _jumbo,
+    _prop_trainer,
 )

@@ -83,16 +83,20 @@ def _dumper() -> list[Solid]:
 
 
 def _pickup() -> list[Solid]:
-    sides = both_sides(box((-0.85, 0.46, 0.66), (0.62, 0.05, 0.16)))
+    roll_bar = [
+        *both_sides(cylinder((-0.42, 0.42, 0.75), (-0.42, 0.42, 1.45), 0.05)),
+        cylinder((-0.42, -0.46, 1.45), (-0.42, 0.46, 1.45), 0.05),
+    ]
     return [
-        box((0.0, 0, 0.42), (1.45, 0.5, 0.13)),
-        box((0.98, 0, 0.6), (0.45, 0.48, 0.13)),
-        box((0.12, 0, 0.82), (0.46, 0.45, 0.32)),
-        box((0.53, 0, 0.9), (0.05, 0.4, 0.2), pitch=25, paint=_GLASS),
-        *both_sides(box((0.1, 0.44, 0.93), (0.36, 0.03, 0.14), paint=_GLASS)),
-        *sides,
-        box((-1.43, 0, 0.66), (0.04, 0.5, 0.16)),
-        *wheels((0.92, 0.46), (-0.88, 0.46), radius=0.29, width=0.17),
+        box((-0.05, 0, 0.58), (1.4, 0.5, 0.12)),
+        box((1.02, 0, 0.78), (0.4, 0.48, 0.16)),
+        box((0.22, 0, 1.0), (0.46, 0.46, 0.38)),
+        box((0.62, 0, 1.12), (0.05, 0.4, 0.22), pitch=25, paint=_GLASS),
+        *both_sides(box((0.2, 0.45, 1.14), (0.36, 0.03, 0.16), paint=_GLASS)),
+        *both_sides(box((-0.9, 0.46, 0.86), (0.62, 0.05, 0.2))),
+        box((-1.5, 0, 0.86), (0.04, 0.5, 0.2)),
+        *roll_bar,
+        *wheels((0.95, 0.48), (-0.9, 0.48), radius=0.36, width=0.24),
     ]
 
 
@@ -180,14 +184,14 @@ def _crane_truck() -> list[Solid]:
 
 
 TRUCKS: tuple[Callable[[], list[Solid]], ...] = (
-    _box_truck,
     _tanker,
     _dumper,
-    _pickup,
     _articulated,
     _fire_engine,
+    _pickup,
+    _army_truck,
+    _box_truck,
     _log_truck,
     _mixer,
-    _army_truck,
     _crane_truck,
 )
