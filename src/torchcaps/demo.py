@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from torchcaps.data import load
 from torchcaps.data.batches import Batches
@@ -14,6 +15,7 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.losses import margin_loss
 from torchcaps.models import Model, create_model
+from torchcaps.training.metrics import all_likely, all_right
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -41,18 +43,16 @@ def run_demo(
     console = Console()
     train, single = load("digits", "train", size=SIZE), load("digits", "test", size=SIZE)
     pairs = load("two_digits", "test", source="digits", size=SIZE, per_image=8, seed=seed)
-    console.print(
-        f"Training on {len(train)} single digits of {SIZE}×{SIZE}, then reading {len(pairs)} pairs side by side."
-    )
+    console.print(f"Training on {len(train)} single digits, then reading {len(pairs)} pairs side by side.")
     results, scores = {}, {}
     with Progress(console=console) as progress:
         for name in NETWORKS:
             model = train_network(name, train, epochs=epochs, seed=seed, progress=progress)
             scores[name] = predict(model, pairs)
             results[name] = {
-                "single": accuracy(predict(model, single), single.labels),
-                "both": both_accuracy(scores[name], pairs.labels),
-                "both_above_half": both_accuracy(scores[name], pairs.labels, threshold=0.5),
+                "single": percent(all_right(predict(model, single), single.labels)),
+                "both": percent(all_right(scores[name], pairs.labels)),
+                "both_above_half": percent(all_likely(scores[name], pairs.labels)),
             }
     console.print(results_table(results))
     draw_examples(pairs, scores, figure)
@@ -61,22 +61,22 @@ def run_demo(
 
 
 def train_network(name: str, train: ImageSet, *, epochs: int, seed: int, progress: Progress) -> Model:
-    """Train one network in small form, with Adam and shifts of a pixel."""
+    """Train one network in small form: Adam, shifts of a pixel, and a running average of the weights."""
     torch.manual_seed(seed)
     model = create_model(name, num_classes=10, in_channels=1, image_size=SIZE, stages=STAGES)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.995))
     batches = Batches(train, 32, train=True, preprocess=Preprocess(shift=1), seed=seed)
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * len(batches))
     task = progress.add_task(NETWORKS[name], total=epochs * len(batches))
     for epoch in range(epochs):
         for images, labels, _ in batches.epoch(epoch):
-            loss = margin_loss(model(images).scores, labels, absent_weight=0.25)
+            loss = margin_loss(model(images).scores, labels)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            schedule.step()
+            average.update_parameters(model)
             progress.advance(task)
-    return model.eval()
+    return average.module.eval()
 
 
 @torch.inference_mode()
@@ -85,23 +85,12 @@ def predict(model: Model, images: ImageSet) -> Tensor:
     return torch.cat([model(batch.images).scores for batch in Batches(images, 256, train=False)])
 
 
-def accuracy(scores: Tensor, labels: Tensor) -> float:
-    """Share of images whose best class is right, in percent."""
-    return 100 * float((scores.argmax(1) == labels).float().mean())
+def percent(right: Tensor) -> float:
+    """Share of true values in percent.
 
-
-def both_accuracy(scores: Tensor, labels: Tensor, *, threshold: float = 0.0) -> float:
-    """Share of images whose two best classes are the two that are there, in percent; no half credit.
-
-    With a threshold, both scores must also exceed it.
-
-    >>> both_accuracy(torch.tensor([[0.9, 0.4, 0.1]]), torch.tensor([[1, 0]]))
-    100.0
-    >>> both_accuracy(torch.tensor([[0.9, 0.4, 0.1]]), torch.tensor([[1, 0]]), threshold=0.5)
-    0.0
+    >>> percent(torch.tensor([True, True, True, False]))
+    75.0
     """
-    best = scores.topk(2, dim=1)
-    right = (best.indices.sort(1).values == labels.sort(1).values).all(1) & (best.values > threshold).all(1)
     return 100 * float(right.float().mean())
 
 
