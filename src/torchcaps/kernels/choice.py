@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -11,9 +12,7 @@ from torch import Tensor
 
 native: ModuleType | None
 try:
-    from torchcaps.kernels import _native
-
-    native, _missing = _native, ""
+    native, _missing = import_module("torchcaps.kernels._native"), ""
 except ImportError as error:
     native, _missing = None, f"the compiled part is missing ({error}); reinstall with a C++ compiler"
 

@@ -147,12 +147,12 @@ def options(
 
 
 def empty_outputs(pose: Tensor, weight: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Room for what `dynamic_forward` returns; totals hold each parent's pose padded to whole vectors."""
+    """Room for what `dynamic_forward` returns; totals have room for poses of whole vectors."""
     parents, size = weight.shape[1], weight.shape[3]
     padded = (size + 15) // 16 * 16
     return (
         pose.new_empty(pose.shape[0], parents, size),
-        pose.new_empty(pose.shape[0], iterations, parents, padded),
+        pose.new_zeros(pose.shape[0], iterations, parents, padded),
     )
 
 

@@ -149,8 +149,7 @@ struct EmBackward {
             const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
             const V grad_cost = -temperature * grad_logit;
             const V scaled_mass = mass * problem.mass_scale;
-            V code = POSE * beta_u;
-            for (int d = 0; d < POSE; ++d) code += T(0.5) * logarithm(kept[S_VARIANCE + d]);
+            const V code = POSE * beta_u + T(0.5) * log_volume<T>(kept + S_VARIANCE);
             reinterpret_cast<V *>(shared.beta_a)[group] -= grad_cost;
             reinterpret_cast<V *>(shared.beta_u)[group] += POSE * scaled_mass * grad_cost;
             grad_volume += T(0.5) * scaled_mass * grad_cost;
@@ -169,17 +168,15 @@ struct EmBackward {
     void prepare_lower(int64_t t, int64_t p, int64_t group) {
         V *slot = slots + (p * groups + group) * B_SLOTS;
         const V *kept = kept_at(t, p, group);
-        V volume = {};
         for (int d = 0; d < POSE; ++d) {
             slot[L_MEAN + d] = kept[S_MEAN + d];
             slot[L_SCALE + d] = 1 / root_lanes<T>(kept[S_VARIANCE + d]);
-            volume += logarithm(kept[S_VARIANCE + d]);
             slot[L_GRAD_FIRST + d] = V{};
             slot[L_GRAD_SECOND + d] = V{};
         }
         const V log_prior = problem.mixing ? kept[S_LOGIT] : log_sigmoid<T>(kept[S_LOGIT]);
         slot[L_GRAD] = V{};
-        slot[L_BASE] = log_prior - T(0.5) * volume - HALF_VOLUME<T>;
+        slot[L_BASE] = log_prior - T(0.5) * log_volume<T>(kept + S_VARIANCE) - HALF_VOLUME<T>;
         mask_padding<T>(slot[L_BASE], group * LANES, problem.parents);
     }
 
@@ -197,11 +194,12 @@ struct EmBackward {
                 V *vote = votes + (k * groups + group) * POSE;
                 cast_votes<T>(pose + n * POSE, weight + weight_at(first + k, group), offset, vote);
                 if (FIRST) continue;
-                V square = {};
+                RowSums<T> squares;
                 for (int d = 0; d < POSE; ++d) {
                     const V scaled = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
-                    square += scaled * scaled;
+                    squares.add(d, scaled * scaled);
                 }
+                V square = squares.total();
                 const int64_t at = k * groups + group;
                 nearby[at] = square < FARTHEST<T> ? splat<T>(1) : V{};
                 square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
@@ -223,11 +221,12 @@ struct EmBackward {
             for (int64_t group = 0; group < groups; ++group) {
                 const V *slot = slot_of(first + k, group);
                 const V *vote = votes + (k * groups + group) * POSE;
-                V sum = -slot[U_GRAD_CENTRE];
+                RowSums<T> sums;
                 for (int d = 0; d < POSE; ++d) {
                     const V centred = vote[d] - slot[U_MEAN + d];
-                    sum += centred * (slot[U_GRAD_MEAN + d] + slot[U_GRAD_VARIANCE + d] * centred);
+                    sums.add(d, centred * (slot[U_GRAD_MEAN + d] + slot[U_GRAD_VARIANCE + d] * centred));
                 }
+                const V sum = sums.total() - slot[U_GRAD_CENTRE];
                 const int64_t at = k * groups + group;
                 assigned[at] = FIRST ? splat<T>(share) : assigned[at] * share;
                 grad_assigned[at] = sum * slot[U_INVERSE_MASS] + slot[U_GRAD_MASS];

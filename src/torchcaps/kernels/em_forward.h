@@ -126,13 +126,14 @@ struct EmForward {
                     V *centred = distance + ((vote - first) * groups + group) * POSE;
                     V votes[POSE];
                     cast_votes<T>(pose + n * POSE, weight_of(vote, group), offset, votes);
-                    V square = {};
+                    RowSums<T> squares;
                     for (int d = 0; d < POSE; ++d) {
                         centred[d] = votes[d] - slot[F_MEAN + d];
                         // Dividing before squaring keeps votes of 1e15 within float32.
                         const V scaled = centred[d] * slot[F_SCALE + d];
-                        square += scaled * scaled;
+                        squares.add(d, scaled * scaled);
                     }
+                    V square = squares.total();
                     square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                     const V logit = slot[F_BASE] - T(0.5) * square;
                     assigned[vote * groups + group] = logit;
@@ -161,25 +162,25 @@ struct EmForward {
         const V mass = slot[F_MASS];
         const auto alive = mass > DEAD<T>;
         const V inverse = one / (alive ? mass : one);
-        V unsafe = {};
+        // Where the mean moved by several sigma, the variance below is a difference of large numbers. A vote that
+        // sums were seeded with is several sigma off more often; few votes cost little to look at twice.
+        const T far = t == 0 ? T(16) : T(4);
+        const int64_t field_size = wiring.field_start[p + 1] - wiring.field_start[p];
+        V unsafe = splat<T>(field_size < 64);
         for (int d = 0; d < POSE; ++d) {
             const V moved = slot[F_FIRST + d] * inverse;
             const V variance = slot[F_SECOND + d] * inverse - moved * moved;
             kept[S_MEAN + d] = alive ? slot[F_MEAN + d] + moved : zero;
             kept[S_VARIANCE + d] = alive ? larger(variance, zero) : zero;
-            // Where the mean moved by several sigma the difference above has lost digits.
-            unsafe = alive && (moved * moved > 16 * (variance + problem.epsilon)) ? one : unsafe;
+            unsafe = alive && (moved * moved > far * (variance + problem.epsilon)) ? one : unsafe;
         }
         if (largest<T>(unsafe) > 0) {
             V refined[POSE] = {};
             refine(p, group, kept + S_MEAN, refined);
             for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] = alive ? refined[d] * inverse : zero;
         }
-        V volume = {};
-        for (int d = 0; d < POSE; ++d) {
-            kept[S_VARIANCE + d] += problem.epsilon;
-            volume += logarithm(kept[S_VARIANCE + d]);
-        }
+        for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] += problem.epsilon;
+        const V volume = log_volume<T>(kept + S_VARIANCE);
         kept[S_MASS] = mass;
         V log_prior;
         if (problem.mixing) {

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from torchcaps import kernels
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if kernels.status().built:
+        return
+    for item in items:
+        if "tests/kernels" in str(item.path) and "needs_build" in item.fixturenames:  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.skip(reason=kernels.status().reason))
+
+
+@pytest.fixture(autouse=True)
+def needs_build() -> Iterator[None]:
+    """Kernels on, whatever the environment says, and the same numbers in every run."""
+    from torchcaps.kernels import choice
+
+    before = choice._enabled, torch.get_num_threads()
+    choice._enabled = True
+    torch.manual_seed(0)
+    # Threads wait in a spin for the next operator, which small operators on a busy machine pay for.
+    torch.set_num_threads(1)
+    yield
+    choice._enabled = before[0]
+    torch.set_num_threads(before[1])
+
+
+@pytest.fixture(params=["avx512", "avx2", "baseline"])
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every set that this processor has, one after the other."""
+    from torchcaps.kernels.choice import native
+
+    assert native is not None
+    if request.param not in native.available():
+        pytest.skip(f"no {request.param} here")
+    before = native.instruction_set()
+    native.use(request.param)
+    yield request.param
+    native.use(before)

@@ -1,0 +1,154 @@
+"""Layers to run in both forms, and how far the forms may differ."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torchcaps.routing import Routed, Routing
+from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
+
+# Relative to the largest number of a tensor.
+VALUES = {torch.float32: 1e-5, torch.float64: 1e-12}
+GRADIENTS = {torch.float32: 2e-4, torch.float64: 1e-11}
+
+
+@dataclass
+class Case:
+    """Inputs of a routing and the geometry between them."""
+
+    pose: Tensor
+    weight: Tensor
+    activation: Tensor
+    geometry: Callable[[Tensor, Tensor], Votes]
+
+    def leaves(self) -> list[Tensor]:
+        """Fresh copies that gather gradients, strides kept."""
+        return [t.detach().requires_grad_() for t in (self.pose, self.weight, self.activation)]
+
+    def votes(self) -> Votes:
+        return self.geometry(self.pose, self.weight)
+
+
+def matrix_weight(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.eye(4, dtype=dtype) + 0.3 * torch.randn(*shape, 4, 4, dtype=dtype)
+
+
+def conv(
+    batch: int = 2, height: int = 6, width: int = 5, types: int = 3, parents: int = 4,
+    kernel_size: int = 3, stride: int = 2, padding: int = 1, dtype: torch.dtype = torch.float64,
+) -> Case:  # fmt: skip
+    def geometry(pose: Tensor, weight: Tensor) -> Votes:
+        return ConvVotes(pose, weight, kernel_size=kernel_size, stride=stride, padding=padding, matrix=True)
+
+    return Case(
+        torch.randn(batch, height, width, types, 16, dtype=dtype),
+        matrix_weight(kernel_size**2 * types, parents, dtype=dtype),
+        torch.rand(batch, height * width * types, dtype=dtype),
+        geometry,
+    )
+
+
+def classes(batch: int = 2, types: int = 3, parents: int = 5, dtype: torch.dtype = torch.float64) -> Case:
+    return Case(
+        torch.randn(batch, 3, 2, types, 16, dtype=dtype),
+        matrix_weight(types, parents, dtype=dtype),
+        torch.rand(batch, 6 * types, dtype=dtype),
+        lambda pose, weight: ClassVotes(pose, weight, matrix=True),
+    )
+
+
+def dense_matrix(
+    batch: int = 2, children: int = 7, parents: int = 3, dtype: torch.dtype = torch.float64
+) -> Case:
+    return Case(
+        torch.randn(batch, children, 16, dtype=dtype),
+        matrix_weight(children, parents, dtype=dtype),
+        torch.rand(batch, children, dtype=dtype),
+        lambda pose, weight: DenseVotes(pose, weight, matrix=True),
+    )
+
+
+def shared_matrix(
+    batch: int = 2, children: int = 7, parents: int = 3, dtype: torch.dtype = torch.float64
+) -> Case:
+    return Case(
+        torch.randn(batch, children, 16, dtype=dtype),
+        matrix_weight(parents, dtype=dtype),
+        torch.rand(batch, children, dtype=dtype),
+        lambda pose, weight: SharedVotes(pose, weight, matrix=True),
+    )
+
+
+def vectors(
+    shared: bool = False, batch: int = 2, children: int = 6, parents: int = 4, size_in: int = 5, size_out: int = 7,
+    dtype: torch.dtype = torch.float64,
+) -> Case:  # fmt: skip
+    rows = () if shared else (children,)
+    return Case(
+        torch.randn(batch, children, size_in, dtype=dtype),
+        0.5 * torch.randn(*rows, parents, size_in, size_out, dtype=dtype),
+        torch.rand(batch, children, dtype=dtype),
+        SharedVotes if shared else DenseVotes,
+    )
+
+
+def outputs(routed: Routed) -> list[Tensor]:
+    return [routed.pose, routed.activation, routed.logit]
+
+
+def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs, and gradients of a fixed mixture of them by inputs and parameters."""
+    pose, weight, activation = leaves = case.leaves()
+    routing.zero_grad()
+    routed = routing(case.geometry(pose, weight), activation, coupling=not fused)
+    assert (routed.coupling is None) == fused, "the other form was taken"
+    chooser = torch.Generator().manual_seed(7)
+    loss = sum(
+        (out * torch.randn(out.shape, generator=chooser).to(out.dtype)).sum() for out in outputs(routed)
+    )
+    wanted = [t for t in (*leaves, *routing.parameters())]
+    gradients = torch.autograd.grad(loss, wanted, allow_unused=True)  # type: ignore[arg-type]
+    zeros = [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, gradients)]
+    return [out.detach() for out in outputs(routed)], zeros
+
+
+def difference(found: Tensor, wanted: Tensor, floor: float = 0.01) -> float:
+    """The largest difference, relative to the largest number wanted.
+
+    Where everything cancels, what is left is rounding: numbers below the floor are not held to their own size.
+    """
+    if wanted.numel() == 0:
+        return 0.0
+    return ((found - wanted).abs().max() / wanted.abs().max().clamp(min=floor)).item()
+
+
+def in_double(routing: Routing, case: Case) -> tuple[Routing, Case]:
+    tensors = [t.double() for t in (case.pose, case.weight, case.activation)]
+    return copy.deepcopy(routing).double(), Case(*tensors, case.geometry)
+
+
+def assert_forms_agree(routing: Routing, case: Case) -> None:
+    """The kernel's values and gradients are the plain form's.
+
+    In float32 both are held against the plain form in float64, for where the problem itself is so ill-conditioned
+    that the plain form comes near the limit, the kernel may miss it.
+    """
+    dtype = case.pose.dtype
+    fused, plain = run(routing, case, fused=True), run(routing, case, fused=False)
+    exact = run(*in_double(routing, case), fused=False)
+    names = ["pose", "weight", "activation", *(name for name, _ in routing.named_parameters())]
+    for kind, limit, labels in (
+        (0, VALUES[dtype], ("pose", "activation", "logit")),
+        (1, GRADIENTS[dtype], names),
+    ):
+        for name, found, other, wanted in zip(labels, fused[kind], plain[kind], exact[kind]):
+            assert found.dtype == other.dtype
+            floor = 0.1 if kind else 0.01
+            allowed = max(limit, 10 * difference(other, wanted, floor))
+            what = f"gradient by {name}" if kind else name
+            assert difference(found, wanted, floor) <= allowed, what
