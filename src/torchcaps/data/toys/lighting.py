@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from torchcaps.data.toys.cameras import Cameras, look_from
 from torchcaps.data.toys.raycast import Components, cast
@@ -68,7 +66,7 @@ def shade(
     target: np.ndarray,
     *,
     shadows: bool,
-) -> Tensor:
+) -> np.ndarray:
     """Brightness of every place seen, under each lighting.
 
     Lambert's law for the lamp and a hemisphere of weak light around; with `shadows` the lamp only
@@ -90,7 +88,7 @@ def shade(
     nx, ny, nz = seen.normal
     lifted = seen.point
     if shadows:
-        x, y, z = (component.clone() for component in seen.point)
+        x, y, z = (component.copy() for component in seen.point)
         z += _LIFT  # right for the ground; the toy's places follow their own normals
         x[seen.toy] += _LIFT * nx
         y[seen.toy] += _LIFT * ny
@@ -99,33 +97,33 @@ def shade(
     shaded = []
     for number, light in enumerate(lights):
         facing = (-rows.forward[number]).tolist()
-        lambert = (nx * facing[0] + ny * facing[1] + nz * facing[2]).clamp(min=0)
+        lambert = np.maximum(nx * facing[0] + ny * facing[1] + nz * facing[2], 0)
         from_lamp = light.lamp * lambert
         on_ground = light.lamp * facing[2]
         if maps is None:
-            brightness = torch.full_like(seen.point[0], GROUND_PAINT * (on_ground + light.ambient))
+            brightness = np.full_like(seen.point[0], GROUND_PAINT * (on_ground + light.ambient))
         else:
             hidden = _shadow(maps[number], rows, number, lifted)
             brightness = GROUND_PAINT * (on_ground * (1 - _GROUND_SHADE * hidden) + light.ambient)
             from_lamp = from_lamp * (1 - hidden[seen.toy])
         brightness[seen.toy] = seen.paint * (from_lamp + light.ambient * (0.75 + 0.25 * nz))
         shaded.append(brightness)
-    return torch.stack(shaded)
+    return np.stack(shaded)
 
 
-def _shadow(depth_map: Tensor, rows: Cameras, number: int, point: Components) -> Tensor:
+def _shadow(depth_map: np.ndarray, rows: Cameras, number: int, point: Components) -> np.ndarray:
     """How much of the lamp is hidden from each point `[N]`, 0..1, softened over a texel of its depth map."""
     x, y, z = point
 
-    def coordinate(axis: np.ndarray) -> Tensor:
+    def coordinate(axis: np.ndarray) -> np.ndarray:
         a, b, c = axis[number].tolist()
         return x * a + y * b + (z * c - float(np.dot(axis[number], rows.position[number])))
 
-    def texel(axis: np.ndarray) -> tuple[Tensor, Tensor]:
+    def texel(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         scale = _MAP_SIZE / 2 / _MAP_HALF
-        place = (coordinate(axis) * scale + (_MAP_SIZE / 2 - 0.5)).clamp(0, _MAP_SIZE - 1.001)
-        whole = place.floor()
-        return whole.to(torch.int32), place - whole
+        place = np.clip(coordinate(axis) * scale + (_MAP_SIZE / 2 - 0.5), 0, _MAP_SIZE - 1.001)
+        whole = np.floor(place)
+        return whole.astype(np.int32), place - whole
 
     column, right = texel(rows.right)
     row, below = texel(rows.down)
@@ -133,8 +131,8 @@ def _shadow(depth_map: Tensor, rows: Cameras, number: int, point: Components) ->
     flat = depth_map.reshape(-1)
     corner = row * _MAP_SIZE + column
 
-    def hidden(offset: int) -> Tensor:
-        return (flat[corner + offset] < depth).float()
+    def hidden(offset: int) -> np.ndarray:
+        return (flat[corner + offset] < depth).astype(np.float32)
 
     above = hidden(0) * (1 - right) + hidden(1) * right
     under = hidden(_MAP_SIZE) * (1 - right) + hidden(_MAP_SIZE + 1) * right

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import torch
 
 from torchcaps.data.toys.lighting import LIGHTS
 from torchcaps.data.toys.picture import pictures
@@ -19,7 +18,7 @@ def photograph(
     """Take the pictures that a table lists.
 
     All elevations and lightings of a toy at one azimuth share their rays and shadow maps and are one job.
-    Jobs run in threads of one core each; what they compute does not depend on how many there are.
+    Jobs run in threads; what they compute does not depend on how many there are.
 
     Args:
         rows: N pictures to take.
@@ -58,17 +57,11 @@ def photograph(
             size=size,
             shadows=shadows,
         )
-        images[mine] = taken.numpy()[at_elevation, at_lighting]
+        images[mine] = taken[at_elevation, at_lighting]
 
-    threads = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(
-            workers or _cores(), thread_name_prefix="toys", initializer=torch.set_num_threads, initargs=(1,)
-        ) as pool:
-            for _ in _shown(pool.map(take, range(len(stands))), len(stands)):
-                pass
-    finally:
-        torch.set_num_threads(threads)
+    with ThreadPoolExecutor(workers or _cores(), thread_name_prefix="toys") as pool:
+        for _ in _shown(pool.map(take, range(len(stands))), len(stands)):
+            pass
     return images
 
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from torchcaps.data.toys.cameras import stereo
 from torchcaps.data.toys.lighting import Light, shade
@@ -24,7 +22,7 @@ def pictures(
     *,
     size: int,
     shadows: bool,
-) -> Tensor:
+) -> np.ndarray:
     """Stereo pairs of a toy from one azimuth, several elevations, under several lightings.
 
     The rays are followed once and shaded once per lighting; the lamps' shadow maps serve all elevations.
@@ -49,4 +47,4 @@ def pictures(
     first, second = samples[..., 0::2, :], samples[..., 1::2, :]
     rows = first + second
     pixels = (rows[..., 0::2] + rows[..., 1::2]) * (255 / _SAMPLES**2)
-    return pixels.clamp(0, 255).round().to(torch.uint8).transpose(0, 1)
+    return np.rint(np.clip(pixels, 0, 255)).astype(np.uint8).swapaxes(0, 1)

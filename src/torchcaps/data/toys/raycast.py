@@ -1,25 +1,25 @@
 """Rays against solids, a whole stack of cameras at a time.
 
 Over pixels only operations that IEEE 754 rounds exactly are used (no matrix products, no fused or reducing
-ones), so that a picture is the same to the last bit however the work is cut up and shared out.
+ones), so that a picture is the same to the last bit however the work is cut up and shared out. And they are
+numpy's rather than torch's: these arrays are small, and sharing each operation out over torch's threads
+costs ten times what it saves as soon as the cores have other work.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from torchcaps.data.toys.cameras import Cameras
 from torchcaps.data.toys.solids import Solid
 
-Components = tuple[Tensor, Tensor, Tensor]
+Components = tuple[np.ndarray, np.ndarray, np.ndarray]
 
+_MISS = np.float32(np.inf)
 _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 
 
@@ -32,8 +32,8 @@ class Hits:
         part: uint8 `[V, S, S]`, the number of the solid met; meaningless where depth is infinite.
     """
 
-    depth: Tensor
-    part: Tensor
+    depth: np.ndarray
+    part: np.ndarray
 
 
 def cast(solids: Sequence[Solid], cameras: Cameras, size: int) -> Hits:
@@ -43,22 +43,22 @@ def cast(solids: Sequence[Solid], cameras: Cameras, size: int) -> Hits:
     >>> from torchcaps.data.toys.solids import box
     >>> hits = cast([box((0, 0, 0), (1, 0.5, 0.5))], look_from([0], [0], np.zeros(3)), 3)
     >>> hits.depth[0, 1]
-    tensor([inf, 5., inf])
+    array([inf,  5., inf], dtype=float32)
     """
     if len(solids) > 255:
         raise ValueError(f"a scene must have at most 255 solids, got {len(solids)}")
-    depth = torch.full((len(cameras), size, size), math.inf)
-    part = torch.zeros((len(cameras), size, size), dtype=torch.uint8)
+    depth = np.full((len(cameras), size, size), np.inf, dtype=np.float32)
+    part = np.zeros((len(cameras), size, size), dtype=np.uint8)
     centres = cameras.pixel_centres(size)
     for number, solid in enumerate(solids):
         rows, columns = _window(solid, cameras, centres)
         if rows.start >= rows.stop or columns.start >= columns.stop:
             continue
-        found = _depth_of(solid, cameras, centres[columns], centres[rows])
-        best = depth[:, rows, columns]
-        closer = found < best  # a miss is NaN or infinite and loses
-        depth[:, rows, columns] = torch.where(closer, found, best)
-        part[:, rows, columns].masked_fill_(closer, number)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            found = _depth_of(solid, cameras, centres[columns], centres[rows])
+            closer = found < depth[:, rows, columns]  # a miss is NaN or infinite and loses
+        np.copyto(depth[:, rows, columns], found, where=closer)
+        np.copyto(part[:, rows, columns], np.uint8(number), where=closer)
     return Hits(depth, part)
 
 
@@ -77,7 +77,7 @@ def _window(solid: Solid, cameras: Cameras, centres: np.ndarray) -> tuple[slice,
     return span(v), span(u)
 
 
-def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> Tensor:
+def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Depth `[V, rows, columns]` at which rays enter the solid."""
     to_unit = np.linalg.inv(np.array(solid.axes))
 
@@ -95,8 +95,7 @@ def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> T
     else:
         origin = _affine(on_plane, middle * right, middle * down, u, v)
         direction = _affine(forward, right, down, u, v)
-    middle_depth = torch.from_numpy(middle.astype(np.float32))[:, :, None]
-    return _ENTRY[solid.shape](origin, direction, solid.taper) + middle_depth
+    return _ENTRY[solid.shape](origin, direction, solid.taper) + middle.astype(np.float32)[:, :, None]
 
 
 def _affine(
@@ -104,74 +103,70 @@ def _affine(
 ) -> Components:
     """constant + u·per_u + v·per_v as x, y, z, each `[V, rows, columns]` (or `[V, 1, 1]` where all alike)."""
 
-    def component(axis: int) -> Tensor:
+    def component(axis: int) -> np.ndarray:
         start = constant[:, axis, None, None]
         if per_u is None or per_v is None:
-            return torch.from_numpy(start.astype(np.float32))
+            return start.astype(np.float32)
         along_columns = start + per_u[:, axis, None, None] * u
         along_rows = per_v[:, axis, None, None] * v[:, None]
-        return torch.from_numpy(along_columns.astype(np.float32)) + torch.from_numpy(
-            along_rows.astype(np.float32)
-        )
+        return along_columns.astype(np.float32) + along_rows.astype(np.float32)
 
     return component(0), component(1), component(2)
 
 
-def _enter_ellipsoid(origin: Components, direction: Components, taper: float) -> Tensor:
+def _enter_ellipsoid(origin: Components, direction: Components, taper: float) -> np.ndarray:
     (ox, oy, oz), (dx, dy, dz) = origin, direction
     a = dx * dx + dy * dy + dz * dz
     b = ox * dx + oy * dy + oz * dz
     c = ox * ox + oy * oy + oz * oz - 1
-    return -(b + (b * b - a * c).sqrt()) / a
+    return -(b + np.sqrt(b * b - a * c)) / a
 
 
-def _slab(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+def _slab(origin: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a ray enters and leaves -1 ≤ coordinate ≤ 1."""
     inverse = 1 / direction
     one, other = (-1 - origin) * inverse, (1 - origin) * inverse
-    return torch.minimum(one, other), torch.maximum(one, other)
+    return np.minimum(one, other), np.maximum(one, other)
 
 
-def _enter_box(origin: Components, direction: Components, taper: float) -> Tensor:
+def _enter_box(origin: Components, direction: Components, taper: float) -> np.ndarray:
     slabs = [_slab(o, d) for o, d in zip(origin, direction)]
-    enter = torch.maximum(torch.maximum(slabs[0][0], slabs[1][0]), slabs[2][0])
-    leave = torch.minimum(torch.minimum(slabs[0][1], slabs[1][1]), slabs[2][1])
-    return enter.masked_fill(enter >= leave, math.inf)
+    enter = np.maximum(np.maximum(slabs[0][0], slabs[1][0]), slabs[2][0])
+    leave = np.minimum(np.minimum(slabs[0][1], slabs[1][1]), slabs[2][1])
+    return np.where(enter < leave, enter, _MISS)
 
 
-def _enter_cylinder(origin: Components, direction: Components, taper: float) -> Tensor:
+def _enter_cylinder(origin: Components, direction: Components, taper: float) -> np.ndarray:
     (ox, oy, oz), (dx, dy, dz) = origin, direction
     a = dx * dx + dy * dy
     b = ox * dx + oy * dy
-    root = (b * b - a * (ox * ox + oy * oy - 1)).sqrt()
+    root = np.sqrt(b * b - a * (ox * ox + oy * oy - 1))
     lid_enter, lid_leave = _slab(oz, dz)
-    enter = torch.maximum((-b - root) / a, lid_enter)
-    leave = torch.minimum((-b + root) / a, lid_leave)
-    return enter.masked_fill(enter >= leave, math.inf)
+    enter = np.maximum((-b - root) / a, lid_enter)
+    leave = np.minimum((-b + root) / a, lid_leave)
+    return np.where(enter < leave, enter, _MISS)
 
 
-def _enter_cone(origin: Components, direction: Components, taper: float) -> Tensor:
+def _enter_cone(origin: Components, direction: Components, taper: float) -> np.ndarray:
     (ox, oy, oz), (dx, dy, dz) = origin, direction
     slope, middle = (taper - 1) / 2, (taper + 1) / 2
     radius = middle + slope * oz  # of the cone at the height of the origin
     a = dx * dx + dy * dy - (slope * slope) * (dz * dz)
     b = ox * dx + oy * dy - slope * (dz * radius)
-    root = (b * b - a * (ox * ox + oy * oy - radius * radius)).sqrt()
-    nearest = torch.full_like(root, math.inf)
+    root = np.sqrt(b * b - a * (ox * ox + oy * oy - radius * radius))
+    nearest = np.full_like(root, _MISS)
     for t in ((-b - root) / a, (-b + root) / a):
         # The side is one half of a double cone: the other half lies beyond |z| = 1.
-        outside = ~((oz + t * dz).abs() <= 1)
-        nearest = torch.minimum(nearest, t.masked_fill(outside, math.inf))
+        nearest = np.minimum(nearest, np.where(np.abs(oz + t * dz) <= 1, t, _MISS))
     for height, lid_radius in ((-1.0, 1.0), (1.0, taper)):
         if lid_radius > 0:
             t = (height - oz) / dz
             x, y = ox + t * dx, oy + t * dy
-            outside = ~(x * x + y * y <= lid_radius * lid_radius)
-            nearest = torch.minimum(nearest, t.masked_fill(outside, math.inf))
+            nearest = np.minimum(nearest, np.where(x * x + y * y <= lid_radius * lid_radius, t, _MISS))
     return nearest
 
 
-_ENTRY: dict[str, Callable[[Components, Components, float], Tensor]] = {
+_ENTRY: dict[str, Callable[[Components, Components, float], np.ndarray]] = {
     "ellipsoid": _enter_ellipsoid,
     "box": _enter_box,
     "cylinder": _enter_cylinder,

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from torchcaps.data.toys.blueprints import BLUEPRINTS, CATEGORIES
@@ -132,4 +133,4 @@ def render(
         size=size,
         shadows=shadows,
     )
-    return pairs[0, 0, EYES[eye]]
+    return torch.from_numpy(pairs[0, 0, EYES[eye]])
