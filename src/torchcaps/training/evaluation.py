@@ -57,9 +57,10 @@ def evaluate(
     sums = Sums(images.classes, 1 if single else images.labels.shape[1], device)
     measured = loss is not None and crops == 1 and (single or loss.name != "spread")
     objective = Objective(model, loss) if measured and loss is not None else None
-    mine = torch.arange(rank, len(images), world_size)
+    mine = torch.arange(len(images))[rank::world_size]
     with evaluating(model), autocast():
-        for chosen in mine.split(batch_size):
+        # With more processes than images some have none, of which `split` would still make a batch.
+        for chosen in mine.split(batch_size) if len(mine) else ():
             labels = images.labels[chosen].to(device)
             pictures = images.images[chosen].to(device)
             if crops > 1:

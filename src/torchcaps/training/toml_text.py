@@ -64,7 +64,7 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+    return key if BARE.fullmatch(key) else _text(key)
 
 
 def _value(value: Any) -> str:
@@ -76,5 +76,9 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         # TOML wants digits around a point, or an exponent; Python's shortest form has both.
         return repr(value)
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: str) -> str:
     # A JSON string is a TOML basic string, but for the delete character, which it leaves bare.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,159 @@
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import records_of, tiny_recipe, weights_of
+
+from torchcaps.training import RunError, load_weights
+from torchcaps.training.engine import Engine, train
+from torchcaps.training.recipe import Recipe
+from torchcaps.training.state import Position
+from torchcaps.training.stopping import Stopper
+from torchcaps.training.watching import Watcher
+from torchcaps.training.weights import read_tensors
+
+
+def test_learns_the_digits(tmp_path: Path) -> None:
+    recipe = Recipe.from_table(
+        {
+            "model": {"name": "pooled_cnn", "options": {"stages": [[16], [32]]}},
+            "data": {"name": "digits"},
+            "optimiser": {"learning_rate": 5e-3},
+            "training": {"epochs": 8, "batch_size": 64},
+        }
+    )
+    result = train(recipe, tmp_path)
+    assert result["metrics"]["test"]["accuracy"] > 0.8
+    assert json.loads((tmp_path / "result.json").read_text())["sha256"] == result["sha256"]
+
+
+def test_the_run_holds_what_one_asks_later(tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.epochs=1")
+    train(recipe, tmp_path)
+    assert Recipe.from_file(tmp_path / "recipe.toml") == recipe
+    (sitting,) = json.loads((tmp_path / "environment.json").read_text())
+    assert sitting["torch"] == torch.__version__
+    assert {"python", "torchcaps", "git", "command"} <= sitting.keys()
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_same_seed_same_weights_other_seed_others(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder, seed in zip(folders, (1, 1, 2)):
+        torch.rand(3)  # what happened before must not matter
+        train(tiny_recipe("training.epochs=1", f"seed={seed}"), folder)
+    first, again, other = map(weights_of, folders)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first if name.endswith("weight"))
+
+
+def test_the_average_is_what_is_saved_and_tested(tmp_path: Path) -> None:
+    train(tiny_recipe("training.average=0.99"), tmp_path)
+    tensors, _ = read_tensors(tmp_path / "state.safetensors")
+    last = weights_of(tmp_path)
+    names = list(dict(load_weights(tmp_path / "last.safetensors")[0].named_parameters()))
+    for number, name in enumerate(names):
+        assert torch.equal(last[name], tensors[f"average.{number}"])
+        assert not torch.equal(last[name], tensors[f"model.{name}"])
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    train(tiny_recipe("training.epochs=1"), tmp_path)
+    with pytest.raises(ValueError, match="--resume"):
+        train(tiny_recipe("training.epochs=1"), tmp_path)
+    with pytest.raises(ValueError, match="keeps its model"):
+        train(tiny_recipe("model.options.hidden=[8, 8]"), tmp_path, resume=True)
+
+
+def test_more_epochs_go_on_where_fewer_ended(tmp_path: Path) -> None:
+    train(tiny_recipe("training.epochs=1"), tmp_path / "split")
+    train(tiny_recipe("training.epochs=2"), tmp_path / "split", resume=True)
+    train(tiny_recipe("training.epochs=2"), tmp_path / "whole")
+    assert records_of(tmp_path / "split") == records_of(tmp_path / "whole")
+    whole = weights_of(tmp_path / "whole")
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(tmp_path / "split").items())
+
+
+def test_budget_stops_saved_and_resumable(tmp_path: Path) -> None:
+    paused = train(tiny_recipe(), tmp_path / "paused", budget=0.0)
+    assert paused["status"] == "budget"
+    assert paused["step"] == 1
+    assert train(tiny_recipe(), tmp_path / "paused", resume=True)["status"] == "ended"
+    train(tiny_recipe(), tmp_path / "whole")
+    assert records_of(tmp_path / "paused") == records_of(tmp_path / "whole")
+
+
+def test_a_signal_ends_after_the_step(tmp_path: Path) -> None:
+    class Impatient(Watcher):
+        def step(self, position: Position, tally: torch.Tensor) -> None:
+            if position.step == 4:
+                signal.raise_signal(signal.SIGTERM)
+
+    result = train(tiny_recipe(), tmp_path, watch=Impatient())
+    assert (result["status"], result["step"]) == ("interrupted", 4)
+    assert read_tensors(tmp_path / "state.safetensors")[1]["step"] == 4
+
+
+def test_patience_and_target_end_early(tmp_path: Path) -> None:
+    still = ("optimiser.learning_rate=0.0", "training.epochs=9", "stop.patience=2")
+    assert train(tiny_recipe(*still), tmp_path / "patience")["epochs"] == 3
+    result = train(tiny_recipe("stop.target=0.0", "training.epochs=9"), tmp_path / "target")
+    assert (result["epochs"], result["ended"]) == (1, "target")
+
+
+def test_with_validation_the_best_model_is_reported(tmp_path: Path) -> None:
+    result = train(tiny_recipe("data.validation=0.25"), tmp_path)
+    assert result["model"] == "best.safetensors"
+    assert all("validation" in record and "test" not in record for record in records_of(tmp_path))
+
+
+class Poisoned(Engine):
+    """Makes the third step go wrong."""
+
+    poison = ""
+
+    def forward(self, part):  # type: ignore[no-untyped-def]
+        layer = dict(self.model.named_modules())[self.poison]
+        if self.position.step == 2:
+            # A gradient of sqrt at 0: the output is finite, its slope is not.
+            layer.register_forward_hook(lambda _m, _i, output: output + self.spoil(output))
+        return super().forward(part)
+
+    def spoil(self, output: torch.Tensor) -> torch.Tensor:
+        return (output * 0).sqrt() if self.slope_only else output * float("inf")
+
+
+@pytest.mark.parametrize(
+    ("slope_only", "said"), [(False, "output of layer 'layers.6'"), (True, "gradient of")]
+)
+def test_not_finite_stops_with_step_layer_and_state(tmp_path: Path, slope_only: bool, said: str) -> None:
+    engine = Poisoned(tiny_recipe(), tmp_path, resume=False, save_every=1e9, watch=Watcher())
+    engine.poison, engine.slope_only = "layers.6", slope_only
+    with pytest.raises(RunError, match=f"step 3: .*{said}"):
+        engine.train(Stopper())
+    tensors, facts = read_tensors(tmp_path / "failed.safetensors")
+    assert facts["step"] == 3
+    assert tensors["batch.images"].shape == (256, 1, 8, 8)
+    assert all(torch.isfinite(tensor).all() for name, tensor in tensors.items() if name.startswith("model."))
+
+
+def test_a_learning_rate_too_high_is_never_silent(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not finite"):
+        train(tiny_recipe("optimiser={name = 'sgd', learning_rate = 1e30}"), tmp_path)
+
+
+@pytest.mark.parametrize("setting", ["training.precision='bf16'", "optimiser.name='adamw'"])
+def test_other_ways_to_train(tmp_path: Path, setting: str) -> None:
+    result = train(tiny_recipe("training.epochs=1", setting), tmp_path)
+    assert 0 < result["metrics"]["test"]["loss"] < 10
+
+
+@pytest.mark.slow
+def test_compiled_training_is_the_same(tmp_path: Path) -> None:
+    plain, compiled = (
+        train(tiny_recipe("training.average=0.0", f"training.compile={value}"), tmp_path / value)
+        for value in ("false", "true")
+    )
+    assert plain["metrics"]["test"]["loss"] == pytest.approx(compiled["metrics"]["test"]["loss"], rel=1e-3)

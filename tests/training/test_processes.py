@@ -1,0 +1,74 @@
+"""Many processes, many pieces: the gradient is that of the whole batch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import child_environment, tiny_recipe, weights_of
+
+from torchcaps.data.batches import Batch
+from torchcaps.training.engine import train
+from torchcaps.training.processes import pieces
+
+# Plain descent: the change of the weights is the gradient. 1,081 images make batches of 540, 540 and 1, of
+# which the last is nothing for the first of two processes.
+SETTINGS = (
+    "model.name=shared_capsnet",
+    "model.options={stages = [[4], [8]]}",
+    "loss={name = 'margin'}",
+    "optimiser={name = 'sgd', learning_rate = 0.5, momentum = 0.0}",
+    "training={epochs = 2, batch_size = 540}",
+    "data.validation=0.2504",
+)
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    expected, got = weights_of(one), weights_of(other)
+    for name, tensor in expected.items():
+        torch.testing.assert_close(got[name], tensor, rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    result = train(tiny_recipe(*SETTINGS), folder)
+    assert result["step"] == 6
+    return folder
+
+
+def test_two_processes_have_the_gradient_of_one(whole: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(tiny_recipe(*SETTINGS, "training.accumulate=2").to_toml())
+    words = ["--standalone", "--nproc-per-node", "2", "-m", "torchcaps", "train", str(recipe)]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words, "--out", str(tmp_path / "two")],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 × cpu" in done.stdout
+    assert_same_weights(whole, tmp_path / "two")
+
+
+def test_pieces_do_not_change_the_gradient(whole: Path, tmp_path: Path) -> None:
+    train(tiny_recipe(*SETTINGS, "training.accumulate=7"), tmp_path)
+    assert_same_weights(whole, tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (1, 0), (3, 2, 2)])
+@pytest.mark.parametrize("count", [1, 3])
+def test_weights_of_pieces_make_a_mean(sizes: tuple[int, ...], count: int) -> None:
+    """The average over processes of the weighted means of pieces is the mean of all."""
+    values = torch.rand(sum(sizes), dtype=torch.float64)
+    average = 0.0
+    for part in values.split(list(sizes)):
+        images = part.view(-1, 1, 1, 1)
+        batch = Batch(images, torch.zeros(len(part)).long(), torch.arange(len(part)))
+        done = list(pieces(batch, count, len(values), len(sizes)))
+        assert done, "each process must take part in the exchange"
+        average += sum(piece.images.mean() * weight for piece, weight in done) / len(sizes)
+    torch.testing.assert_close(average, values.mean())

@@ -1,0 +1,111 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from torchcaps.data.preprocess import Preprocess
+from torchcaps.models import create_model
+from torchcaps.training.defaults import default_recipe
+from torchcaps.training.recipe import Recipe
+from torchcaps.training.recipe_files import list_recipes, load_recipe
+from torchcaps.training.toml_text import format_toml, parse_toml, parse_value
+
+SHAPES = {
+    "mnist": (10, 1, (28, 28)),
+    "fashion_mnist": (10, 1, (28, 28)),
+    "cifar10": (10, 3, (32, 32)),
+    "digits": (10, 1, (16, 16)),
+    "multimnist": (10, 1, (36, 36)),
+    "smallnorb": (5, 2, (48, 48)),
+    "toys": (5, 2, (48, 48)),
+}
+names = st.text(min_size=1, max_size=4)
+plain = st.one_of(
+    st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), names
+)
+values = st.one_of(plain, st.lists(plain, max_size=2), st.dictionaries(names, plain, min_size=1, max_size=2))
+tables = st.dictionaries(names, values, min_size=1, max_size=3)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(names, tables, max_size=2), st.dictionaries(names, plain, max_size=2))
+def test_toml_reads_back_what_was_written(sections: dict, top: dict) -> None:
+    table = {**top, **sections}
+    assert parse_toml(format_toml(table), "x") == table
+
+
+@given(plain.filter(lambda value: not isinstance(value, str)))
+def test_a_setting_is_read_as_its_type(value: object) -> None:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    assert parse_value(text) == value
+    assert type(parse_value(text)) is type(value)
+
+
+@pytest.mark.parametrize("name", sorted(list_recipes()))
+def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.description
+    assert Recipe.from_toml(recipe.to_toml()) == recipe
+    classes, channels, size = SHAPES[recipe.data.name]
+    size = Preprocess.from_options(recipe.data.preprocess).output_size(size)
+    create_model(
+        recipe.model.name, num_classes=classes, in_channels=channels, image_size=size, **recipe.model.options
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.epoch=3", "did you mean 'training.epochs'"),
+        ("trainng.epochs=3", "did you mean 'training.epochs'"),
+        ("epochs=3", "did you mean 'training.epochs'"),
+        ("optimizer.name=sgd", "did you mean 'optimiser.name'"),
+        ("training.epochs=many", "training.epochs must be a whole number"),
+        ("training.epochs=0", "training.epochs must be a whole number of at least 1"),
+        ("training.compile=1", "true or false"),
+        ("loss.name=spred", "did you mean 'spread'"),
+        ("optimiser.learning_rate=nan", "finite"),
+        ("data.validation=1.0", "below 1"),
+        ("seed", "key=value"),
+        ("seed.x=1", "unknown recipe key"),
+        ("model=capsnet", "model must be a table"),
+    ],
+)
+def test_a_wrong_setting_is_told_what_is_right(setting: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        default_recipe("capsnet", "mnist").override([setting])
+
+
+def test_the_file_is_named_in_errors(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[model]\nname = 'capsnet'\n")
+    with pytest.raises(ValueError, match=r"mine\.toml: the recipe does not say data"):
+        Recipe.from_file(path)
+
+
+def test_every_key_can_be_set() -> None:
+    recipe = default_recipe("capsnet", "mnist")
+    for part in dataclasses.fields(recipe):
+        section = getattr(recipe, part.name)
+        if dataclasses.is_dataclass(section):
+            for key in dataclasses.fields(section):
+                value = getattr(section, key.name)
+                if isinstance(value, (int, float)):
+                    assert recipe.override([f"{part.name}.{key.name}={str(value).lower()}"]) == recipe
+
+
+def test_defaults_follow_the_papers() -> None:
+    shared, capsnet = default_recipe("shared_capsnet", "mnist"), default_recipe("capsnet", "mnist")
+    assert (shared.loss.name, shared.loss.absent_weight, shared.evaluation.also) == (
+        "margin",
+        0.25,
+        ["two_digits"],
+    )
+    assert (capsnet.loss.absent_weight, capsnet.loss.reconstruction) == (0.5, 0.0005)
+    assert capsnet.data.preprocess == {"shift": 2}
+    norb = default_recipe("capsnet_small", "smallnorb")
+    assert norb.loss.reconstruction == 0, "standardised pixels cannot be drawn by a sigmoid"
+    with pytest.raises(ValueError, match="did you mean 'capsnet'"):
+        default_recipe("capsnett", "mnist")
