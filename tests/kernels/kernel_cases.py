@@ -85,8 +85,8 @@ def shared_matrix(
 
 
 def vectors(
-    shared: bool = False, batch: int = 2, children: int = 6, parents: int = 4, size_in: int = 5, size_out: int = 7,
-    dtype: torch.dtype = torch.float64,
+    shared: bool = False, batch: int = 2, children: int = 6, parents: int = 4, size_in: int = 5,
+    size_out: int = 7, dtype: torch.dtype = torch.float64,
 ) -> Case:  # fmt: skip
     rows = () if shared else (children,)
     return Case(
@@ -111,7 +111,7 @@ def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], lis
     loss = sum(
         (out * torch.randn(out.shape, generator=chooser).to(out.dtype)).sum() for out in outputs(routed)
     )
-    wanted = [t for t in (*leaves, *routing.parameters())]
+    wanted = [*leaves, *routing.parameters()]
     gradients = torch.autograd.grad(loss, wanted, allow_unused=True)  # type: ignore[arg-type]
     zeros = [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, gradients)]
     return [out.detach() for out in outputs(routed)], zeros
@@ -120,7 +120,7 @@ def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], lis
 def difference(found: Tensor, wanted: Tensor, floor: float = 0.01) -> float:
     """The largest difference, relative to the largest number wanted.
 
-    Where everything cancels, what is left is rounding: numbers below the floor are not held to their own size.
+    Where everything cancels, rounding is left: numbers below the floor are not held to their own size.
     """
     if wanted.numel() == 0:
         return 0.0
@@ -135,8 +135,8 @@ def in_double(routing: Routing, case: Case) -> tuple[Routing, Case]:
 def assert_forms_agree(routing: Routing, case: Case) -> None:
     """The kernel's values and gradients are the plain form's.
 
-    In float32 both are held against the plain form in float64, for where the problem itself is so ill-conditioned
-    that the plain form comes near the limit, the kernel may miss it.
+    In float32 both are held against the plain form in float64, for where a problem is so ill-conditioned that
+    the plain form itself comes near the limit, the kernel may miss it.
     """
     dtype = case.pose.dtype
     fused, plain = run(routing, case, fused=True), run(routing, case, fused=False)

@@ -51,8 +51,8 @@ def test_every_instruction_set(instruction_set, dtype, parents):
 )
 @given(
     batch=st.integers(1, 3), height=st.integers(1, 6), width=st.integers(1, 6), types=st.integers(1, 4),
-    parents=st.integers(1, 18), kernel_size=st.integers(1, 3), stride=st.integers(1, 3), padding=st.integers(0, 2),
-    double=st.booleans(), mixing=st.booleans(), seed=st.integers(0, 99),
+    parents=st.integers(1, 18), kernel_size=st.integers(1, 3), stride=st.integers(1, 3),
+    padding=st.integers(0, 2), double=st.booleans(), mixing=st.booleans(), seed=st.integers(0, 99),
 )  # fmt: skip
 def test_any_convolution(
     batch, height, width, types, parents, kernel_size, stride, padding, double, mixing, seed
@@ -121,7 +121,7 @@ def test_gradients_by_finite_differences():
 
 
 def test_a_cluster_far_from_where_sums_are_taken():
-    """Votes that agree to 1e-4 around 100, one elsewhere: the variance must not drown in the mean's square."""
+    """Votes that agree around 100, one elsewhere: the variance must not drown in the mean's square."""
     case = dense_matrix(children=12, parents=2, dtype=torch.float32)
     torch.manual_seed(1)
     case.pose[:] = 100 + 1e-3 * torch.randn_like(case.pose)

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Run the kernel tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer (GCC, Linux).
+# Usage: tests/kernels/sanitize.sh [python]
+set -eu
+cd "$(dirname "$0")/../.."
+python=$(realpath -s "${1:-.venv/bin/python}")
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+
+cp -r src/torchcaps "$build/"
+rm -f "$build"/torchcaps/kernels/_native*.so
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
+CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="$flags" \
+    "$python" setup.py --quiet build_ext --build-lib "$build" --build-temp "$build/objects"
+ls "$build"/torchcaps/kernels/_native*.so
+
+# The interpreter itself is not instrumented: the runtimes come first, and its own leaks are not our concern.
+# Operators that PyTorch only traces run the same code, so the tests that compile or export are left out.
+LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$build" TORCHCAPS_KERNELS=on \
+    "$python" -m pytest -p no:cacheprovider tests/kernels -k "not compile and not export and not opcheck and not without"
