@@ -1,0 +1,44 @@
+from typing import Any
+
+import pytest
+import torch
+
+from torchcaps import create_model
+
+NORB = {"num_classes": 5, "in_channels": 2, "image_size": 32}
+
+
+def weights(name: str, **options: Any) -> int:
+    with torch.device("meta"):  # shapes without numbers: the largest is 35 M
+        return sum(parameter.numel() for parameter in create_model(name, **options).parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "published"),
+    [
+        ("capsnet", {}, 8_215_568),
+        ("capsnet", {"decoder": None}, 6_804_224),
+        ("matrix_capsnet_small", NORB, 68_618),
+    ],
+)
+def test_equals_the_published_count(name: str, options: dict[str, Any], published: int) -> None:
+    assert weights(name, **options) == published
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "published"),
+    [
+        ("matrix_capsnet", NORB, 316_000),
+        ("norb_cnn", NORB, 4_200_000),
+        ("capsnet_cnn", {}, 35_400_000),
+        ("shared_capsnet", {}, 270_000),
+        ("pooled_cnn", {}, 270_000),
+    ],
+)
+def test_is_near_the_published_count(name: str, options: dict[str, Any], published: int) -> None:
+    assert weights(name, **options) == pytest.approx(published, rel=0.04)
+
+
+def test_the_twins_are_equally_heavy_and_the_small_network_is_small() -> None:
+    assert weights("shared_capsnet") == pytest.approx(weights("pooled_cnn"), rel=0.02)
+    assert weights("capsnet_small") <= 1_000_000
