@@ -22,20 +22,20 @@ FLAGS = [
 
 
 class BuildKernels(build_ext):
-    """Builds with OpenMP where the compiler has it, and never fails the installation."""
+    """Builds with OpenMP where the compiler has it; being optional, a failure does not fail the installation."""
 
-    def build_extensions(self) -> None:
-        """Compile; on failure say what is lost and go on."""
+    def build_extension(self, extension: Pybind11Extension) -> None:
+        """Compile, and say in one line what is lost, if anything."""
         openmp = self.has_openmp()
-        if not openmp:
-            print("torchcaps: no OpenMP here, the fused kernels will use one thread")
-        for extension in self.extensions:
-            extension.extra_compile_args += ["-fopenmp"] * openmp
-            extension.extra_link_args += ["-fopenmp"] * openmp
+        extension.extra_compile_args += ["-fopenmp"] * openmp
+        extension.extra_link_args += ["-fopenmp"] * openmp
         try:
-            super().build_extensions()
+            super().build_extension(extension)
         except Exception as error:
             print(f"torchcaps: fused kernels not built, routing will take its plain, slower form ({error})")
+            raise
+        if not openmp:
+            print("torchcaps: no OpenMP here, the fused kernels will use one thread")
 
     def has_openmp(self) -> bool:
         """Whether a program that asks for threads compiles and links."""
