@@ -22,7 +22,7 @@ FLAGS = [
 
 
 class BuildKernels(build_ext):
-    """Builds with OpenMP where the compiler has it; being optional, a failure does not fail the installation."""
+    """Builds with OpenMP where the compiler has it; a failure does not fail the installation."""
 
     def build_extension(self, extension: Pybind11Extension) -> None:
         """Compile, and say in one line what is lost, if anything."""
@@ -31,9 +31,11 @@ class BuildKernels(build_ext):
         extension.extra_link_args += ["-fopenmp"] * openmp
         try:
             super().build_extension(extension)
-        except Exception as error:
-            print(f"torchcaps: fused kernels not built, routing will take its plain, slower form ({error})")
-            raise
+        except Exception:
+            print(
+                "torchcaps: fused kernels not built (no working C++ compiler): routing takes its plain, slower form"
+            )
+            raise  # setuptools goes on, as the extension is optional
         if not openmp:
             print("torchcaps: no OpenMP here, the fused kernels will use one thread")
 
