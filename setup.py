@@ -32,9 +32,7 @@ class BuildKernels(build_ext):
         try:
             super().build_extension(extension)
         except Exception:
-            print(
-                "torchcaps: fused kernels not built (no working C++ compiler): routing takes its plain, slower form"
-            )
+            print("torchcaps: no working C++ compiler, so no fused kernels: routing takes its slower form")
             raise  # setuptools goes on, as the extension is optional
         if not openmp:
             print("torchcaps: no OpenMP here, the fused kernels will use one thread")
