@@ -117,9 +117,16 @@ def _ambiguous(chance: random.Random, wholes: int) -> Scene:
     between = first @ STANDS[true][TRIANGLE] @ STANDS[decoy][TRIANGLE].inverse()
     second = between @ STANDS[decoy][RECTANGLE] @ STANDS[true][RECTANGLE].inverse()
 
-    middle = (first.shift + second.shift) / 2
-    radius = abs(first.shift - middle) + REACH[true]
-    scale = chance.uniform(0.85, 1.1) / radius  # its parts stay inside, though not all of that circle
+    corners = [
+        (whole @ stand)(complex(*corner))
+        for whole in (first, second)
+        for stand, own in zip(STANDS[true], CORNERS)
+        for corner in own
+    ]
+    wide, high = [corner.real for corner in corners], [corner.imag for corner in corners]
+    middle = complex(min(wide) + max(wide), min(high) + max(high)) / 2
+    radius = max(abs(corner - middle) for corner in corners)
+    scale = chance.uniform(0.8, 1.0) / radius
     onto_canvas = _anywhere(chance, radius, scale, scale) @ Similarity(1, -middle)
     pair: list[Placed] = [(true, onto_canvas @ first), (true, onto_canvas @ second)]
     chance.shuffle(pair)

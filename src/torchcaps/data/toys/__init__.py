@@ -7,7 +7,7 @@
 
 from torchcaps.data.toys.blueprints import CATEGORIES
 from torchcaps.data.toys.loader import toys
-from torchcaps.data.toys.solids import Solid
+from torchcaps.data.toys.solid import Solid
 from torchcaps.data.toys.stage import render, solids
 
 __all__ = ["CATEGORIES", "Solid", "render", "solids", "toys"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from torchcaps.data.toys.cameras import Cameras, look_from
 from torchcaps.data.toys.raycast import Components, cast
-from torchcaps.data.toys.solids import Solid
+from torchcaps.data.toys.solid import Solid
 from torchcaps.data.toys.surfaces import Surface
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from torchcaps.data.toys.cameras import stereo
 from torchcaps.data.toys.lighting import Light, shade
 from torchcaps.data.toys.raycast import cast
-from torchcaps.data.toys.solids import Solid
+from torchcaps.data.toys.solid import Solid
 from torchcaps.data.toys.surfaces import surface
 
 _SAMPLES = 2  # rays per pixel, along each side

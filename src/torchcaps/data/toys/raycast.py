@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from torchcaps.data.toys.cameras import Cameras
-from torchcaps.data.toys.solids import Solid
+from torchcaps.data.toys.solid import Solid
 
 Components = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 _MISS = np.float32(np.inf)
+_ALMOST_ZERO = np.float32(1e-12)
 _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 
 
@@ -40,7 +41,7 @@ def cast(solids: Sequence[Solid], cameras: Cameras, size: int) -> Hits:
     """Find the first solid on each of `size` × `size` rays of each camera.
 
     >>> from torchcaps.data.toys.cameras import look_from
-    >>> from torchcaps.data.toys.solids import box
+    >>> from torchcaps.data.toys.solid import box
     >>> hits = cast([box((0, 0, 0), (1, 0.5, 0.5))], look_from([0], [0], np.zeros(3)), 3)
     >>> hits.depth[0, 1]
     array([inf,  5., inf], dtype=float32)
@@ -138,7 +139,7 @@ def _enter_box(origin: Components, direction: Components, taper: float) -> np.nd
 
 def _enter_cylinder(origin: Components, direction: Components, taper: float) -> np.ndarray:
     (ox, oy, oz), (dx, dy, dz) = origin, direction
-    a = dx * dx + dy * dy
+    a = np.maximum(dx * dx + dy * dy, _ALMOST_ZERO)  # zero along the axis, where the side is never met
     b = ox * dx + oy * dy
     root = np.sqrt(b * b - a * (ox * ox + oy * oy - 1))
     lid_enter, lid_leave = _slab(oz, dz)
@@ -153,9 +154,11 @@ def _enter_cone(origin: Components, direction: Components, taper: float) -> np.n
     radius = middle + slope * oz  # of the cone at the height of the origin
     a = dx * dx + dy * dy - (slope * slope) * (dz * dz)
     b = ox * dx + oy * dy - slope * (dz * radius)
-    root = np.sqrt(b * b - a * (ox * ox + oy * oy - radius * radius))
-    nearest = np.full_like(root, _MISS)
-    for t in ((-b - root) / a, (-b + root) / a):
+    c = ox * ox + oy * oy - radius * radius
+    # a vanishes for rays as steep as the side: the form of the roots that does not divide nothing by nothing.
+    outer = -(b + np.copysign(np.sqrt(b * b - a * c), b))
+    nearest = np.full_like(outer, _MISS)
+    for t in (outer / a, c / outer):
         # The side is one half of a double cone: the other half lies beyond |z| = 1.
         nearest = np.minimum(nearest, np.where(np.abs(oz + t * dz) <= 1, t, _MISS))
     for height, lid_radius in ((-1.0, 1.0), (1.0, taper)):

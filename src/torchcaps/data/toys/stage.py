@@ -12,7 +12,7 @@ from torchcaps.data.toys.blueprints import BLUEPRINTS, CATEGORIES
 from torchcaps.data.toys.cameras import directions
 from torchcaps.data.toys.lighting import LIGHTS
 from torchcaps.data.toys.picture import pictures
-from torchcaps.data.toys.solids import Point, Solid
+from torchcaps.data.toys.solid import Point, Solid
 from torchcaps.registry import suggest
 
 INSTANCES = 10
@@ -59,12 +59,10 @@ def toy(category: str | int, instance: int, *, seed: int = 0) -> Toy:
     aside = [workshop.uniform(-0.05, 0.05) for _ in range(2)]
 
     parts = [replace(part.moved(stretch), paint=paint * part.paint) for part in BLUEPRINTS[name][instance]()]
-    low, high = (
-        np.array([sign * max(part.support(sign * axis) for part in parts) for axis in np.eye(3)])
-        for sign in (-1, 1)
-    )
+    high = np.max([part.supports(np.eye(3)) for part in parts], axis=0)
+    low = -np.max([part.supports(-np.eye(3)) for part in parts], axis=0)
     middle = (low + high) / 2
-    reach = max(part.support(way) - float(middle @ way) for part in parts for way in _ALL_ROUND)
+    reach = float(np.max([part.supports(_ALL_ROUND) - _ALL_ROUND @ middle for part in parts]))
     scale = 0.94 / reach  # leaves room for the step aside
     offset = (aside[0] - scale * middle[0], aside[1] - scale * middle[1], -scale * low[2])
     solids = tuple(part.moved(scale * np.eye(3), offset) for part in parts)

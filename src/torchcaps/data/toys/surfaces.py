@@ -7,7 +7,7 @@ import numpy as np
 
 from torchcaps.data.toys.cameras import Cameras
 from torchcaps.data.toys.raycast import Components, Hits
-from torchcaps.data.toys.solids import SHAPES, Solid
+from torchcaps.data.toys.solid import SHAPES, Solid
 
 _FAR = np.float32(100)
 _ZERO = np.float32(0)

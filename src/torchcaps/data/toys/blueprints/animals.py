@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from torchcaps.data.toys.solids import Point, Solid, both_sides, box, cone, cylinder, ellipsoid
+from torchcaps.data.toys.solid import Point, Solid, both_sides, box, cone, cylinder, ellipsoid
 
 
 def _frame(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from torchcaps.data.toys.solids import Solid, both_sides, box, cone, cylinder, ellipsoid, wheels
+from torchcaps.data.toys.solid import Solid, both_sides, box, cone, cylinder, ellipsoid, wheels
 
 _GLASS = 0.5
 

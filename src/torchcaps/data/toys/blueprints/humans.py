@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from torchcaps.data.toys.solids import Point, Solid, box, cone, cylinder, ellipsoid
+from torchcaps.data.toys.solid import Point, Solid, box, cone, cylinder, ellipsoid
 
 
 def _limb(
@@ -43,7 +43,7 @@ def _figure(
     boxy: bool = False,
     feet: bool = True,
 ) -> list[Solid]:
-    """A standing person; the lower leg's end is put on the ground afterwards by whoever places the toy.
+    """A standing person, whose lower foot is put on the ground when the toy is put on the stage.
 
     Args:
         height: of the legs, 1 being a grown-up's.
@@ -60,11 +60,9 @@ def _figure(
     hip = 0.95 * height
     chest = hip + 0.36
     half: Point = (0.16 * bulk, 0.26 * width, 0.38)
-    trunk = (
-        box((0, 0, chest), half)
-        if boxy
-        else cylinder((0, 0, chest - 0.38), (0, 0, chest + 0.38), half[1], flat=half[0] / half[1])
-    )
+    trunk = cylinder((0, 0, chest - 0.38), (0, 0, chest + 0.38), half[1], flat=half[0] / half[1])
+    if boxy:
+        trunk = box((0, 0, chest), half)
     parts = [
         trunk,
         ellipsoid((0, 0, hip), (0.17 * bulk, 0.22 * width, 0.16)),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchcaps.data.toys.solids import Point, Solid, both_sides, box, cone, cylinder, ellipsoid
+from torchcaps.data.toys.solid import Point, Solid, both_sides, box, cone, cylinder, ellipsoid
 
 
 def _hull(

@@ -47,16 +47,21 @@ class Solid:
         if abs(np.linalg.det(np.array(self.axes))) < 1e-9:
             raise ValueError(f"a {self.shape} must have a volume, got axes {self.axes}")
 
-    def support(self, direction: Sequence[float] | np.ndarray) -> float:
-        """How far the solid reaches along a unit direction, from the origin."""
-        x, y, z = np.array(self.axes).T @ np.array(direction, dtype=float)
+    def supports(self, directions: np.ndarray) -> np.ndarray:
+        """How far the solid reaches along unit directions `[K, 3]`, from the origin: `[K]`."""
+        x, y, z = (directions @ np.array(self.axes)).T
+        radial = np.sqrt(x * x + y * y)
         reach = {
-            "ellipsoid": math.hypot(x, y, z),
+            "ellipsoid": np.sqrt(x * x + y * y + z * z),
             "box": abs(x) + abs(y) + abs(z),
-            "cylinder": math.hypot(x, y) + abs(z),
-            "cone": max(math.hypot(x, y) - z, self.taper * math.hypot(x, y) + z),
+            "cylinder": radial + abs(z),
+            "cone": np.maximum(radial - z, self.taper * radial + z),
         }[self.shape]
-        return float(np.dot(self.centre, direction) + reach)
+        return directions @ np.array(self.centre) + reach
+
+    def support(self, direction: Sequence[float] | np.ndarray) -> float:
+        """How far the solid reaches along one unit direction."""
+        return float(self.supports(np.array([direction], dtype=float))[0])
 
     def moved(self, stretch: np.ndarray, offset: Point = (0.0, 0.0, 0.0)) -> Solid:
         """The solid after stretching space about the origin by a matrix `[3, 3]` and moving by `offset`."""
