@@ -76,7 +76,8 @@ def train_network(name: str, train: ImageSet, *, epochs: int, seed: int, progres
             optimiser.step()
             average.update_parameters(model)
             progress.advance(task)
-    return average.module.eval()
+    model.load_state_dict(average.module.state_dict())
+    return model.eval()
 
 
 @torch.inference_mode()

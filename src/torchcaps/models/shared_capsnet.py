@@ -141,7 +141,7 @@ class PooledCNN(Model):
 
 @register_model
 def shared_capsnet(**options: Any) -> SharedCapsNet:
-    """Ten shared capsules of 16 numbers on four convolutions, with the essay's squash `half`: 279 K weights."""
+    """Ten shared capsules of 16 numbers on four convolutions, squashed by `half` as in the essay: 279 K."""
     routing = options.get("routing", "dynamic")
     if isinstance(routing, str) and "squash" in routing_options(routing):
         options = {"squash": "half", **options}
