@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from torchcaps.cli import main
+from torchcaps.data.norb_format import write_matrix
 
 TINY = ["--set", "model.options.stages=[[4], [4]]", "--epochs", "1"]
 
@@ -53,6 +55,33 @@ def test_train_on_a_folder_of_photographs(tmp_path: Path) -> None:
             image.save(tmp_path / "photos" / name / f"{number}.jpg")
     run("train", "--model", "pooled_cnn", "--data", f"folder:{tmp_path / 'photos'}", *TINY, "--out", "mine")
     run("predict", tmp_path / "photos" / "red" / "0.jpg", "--run", "mine")
+
+
+def test_train_on_norb_files_made_elsewhere(tmp_path: Path) -> None:
+    dice = np.random.default_rng(0)
+    for stem in ("smallnorb-5x46789x9x18x6x2x96x96-training", "smallnorb-5x01235x9x18x6x2x96x96-testing"):
+        write_matrix(tmp_path / f"{stem}-dat.mat", dice.integers(0, 256, (10, 2, 40, 40), dtype=np.uint8))
+        write_matrix(tmp_path / f"{stem}-cat.mat", np.arange(10, dtype=np.int32) % 5)
+        write_matrix(tmp_path / f"{stem}-info.mat", np.zeros((10, 4), dtype=np.int32))
+    words = ["--data", "smallnorb", "--data-dir", tmp_path, "--epochs", "1", "--out", "norb"]
+    run("train", "--model", "matrix_capsnet_small", *words, "--set", "model.options.types=[2, 2, 2]")
+    result = json.loads(Path("norb/result.json").read_text())
+    assert result["metrics"]["test"]["count"] == 10
+    run("train", "--resume", "--out", "norb", "--epochs", "2")
+
+
+def test_a_live_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar is drawn while training, and gone when a run fails."""
+    from torchcaps.cli import progress
+
+    watcher = progress.LiveWatcher()
+    watcher.every = 0.0
+    monkeypatch.setattr(progress, "make_watcher", lambda: watcher)
+    rate = ["--set", "optimiser.learning_rate=1e30", "--set", "optimiser.name=sgd"]
+    run("train", "--model", "pooled_cnn", "--data", "digits", *TINY, *rate, code=1)
+    assert watcher.bar is not None
+    assert not watcher.bar.live.is_started
+    assert "images/s" in watcher.bar.tasks[0].fields["text"]
 
 
 def test_a_run_that_diverges_fails(capsys: pytest.CaptureFixture) -> None:

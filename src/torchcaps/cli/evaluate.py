@@ -42,6 +42,8 @@ def evaluate(
     """
     import json
 
+    import torch
+
     from torchcaps.cli.tables import evaluation_tables
     from torchcaps.data.preprocess import Preprocess
     from torchcaps.training.evaluation import evaluate as test
@@ -53,6 +55,7 @@ def evaluate(
         raise ValueError(f"--weights is last or best, got {weights!r}")
     path = run / f"{weights}.safetensors" if run.is_dir() else run
     model, card = load_weights(path if path.is_file() else find_weights(run))
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
     images = load_images(run, data, data_dir, split, option_table(settings))
     preprocess = preprocess_of(card)
     if images.image_size != card.image_size and model.any_size and preprocess.crop is None:

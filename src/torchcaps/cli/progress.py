@@ -105,6 +105,7 @@ class LiveWatcher(LineWatcher):
     """Shows a bar for the epoch under way."""
 
     every = LIVE_SECONDS
+    bar: Progress | None = None
 
     def begin(self, plan: Plan, position: Position) -> None:
         """Say what is trained on what, and draw the bar."""
@@ -125,9 +126,15 @@ class LiveWatcher(LineWatcher):
         """Move the bar."""
         epoch = f"{position.epoch + 1}/{self.plan.epochs}"
         text = self.text(position, loss / images, right / images)
+        assert self.bar is not None
         self.bar.update(self.task, completed=position.batch, epoch=epoch, text=text, refresh=True)
 
     def end(self, result: dict[str, Any]) -> None:
         """Take the bar away and print the result."""
-        self.bar.stop()
+        self.close()
         super().end(result)
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
+        if self.bar is not None:
+            self.bar.stop()

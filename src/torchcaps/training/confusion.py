@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from torchcaps.data.atomic import replaced_on_success
 from torchcaps.training.metrics import Evaluation
@@ -44,7 +45,8 @@ def confusion_figure(evaluation: Evaluation, path: str | Path, title: str = "") 
     axes.imshow(colours)
     labels = [name if len(name) <= 14 else f"{name[:13]}…" for name in evaluation.classes]
     turned = max(map(len, labels)) > 2
-    axes.set_xticks(range(size), labels, rotation=45 if turned else 0, ha="right" if turned else "center")
+    turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+    axes.set_xticks(range(size), labels, **turn)
     axes.set_yticks(range(size), labels)
     axes.tick_params(length=0, labelsize=9 if size <= 20 else 6, colors=INK)
     axes.set_xticks(np.arange(size + 1) - 0.5, minor=True)

@@ -73,9 +73,13 @@ def train(
         ...     train(recipe, folder)["status"]
         'ended'
     """
+    watch = watch or Watcher()
     with Stopper(budget) as stopper:
-        engine = Engine(recipe, out, resume=resume, save_every=save_every, watch=watch or Watcher())
-        return engine.train(stopper)
+        engine = Engine(recipe, out, resume=resume, save_every=save_every, watch=watch)
+        try:
+            return engine.train(stopper)
+        finally:
+            watch.close()
 
 
 class Engine:
@@ -172,14 +176,20 @@ class Engine:
                         break
             if position.batch < total:
                 break
-            wish = stopper.reason(self.save_seconds + self.test_seconds)
+            rate = (position.images - before) / max(1e-9, position.seconds - earlier)
+            # A test is faster than training on as many images, which is what is known before the first one.
+            expected = self.test_seconds or len(self.data.watch) / max(rate, 1e-9)
+            wish = stopper.reason(self.save_seconds + expected)
             decision = agreed(self.accelerator, wish, DECISIONS)
             if not decision:
-                rate = (position.images - before) / max(1e-9, position.seconds - earlier)
                 self.finish_epoch(rate)
             self.save()
             saved_at = time.monotonic()
-        result = final_result(self, status="ended" if position.ended else decision)
+        if position.ended and not decision:
+            # The final tests take time too; a run that has none left is tested when it is resumed.
+            wish = stopper.reason(self.test_seconds * (1 + 2 * len(self.recipe.evaluation.also)))
+            decision = agreed(self.accelerator, wish, DECISIONS)
+        result = final_result(self, status=decision or "ended")
         self.run.finish(result)
         self.watch.end(result)
         return result
@@ -215,6 +225,7 @@ class Engine:
                 self.tally[1] += scored.right
         if not gradients_finite(loss, self.parameters):
             torch.manual_seed(seed)
+            self.objective = self.wrapped  # layers can be watched only where they were not compiled away
             raise_not_finite(
                 self.run.failed,
                 self.model,

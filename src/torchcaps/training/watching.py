@@ -43,3 +43,6 @@ class Watcher:
 
     def end(self, result: dict[str, Any]) -> None:
         """The run is over, or paused."""
+
+    def close(self) -> None:
+        """Nothing more will come, be it that the run failed."""
