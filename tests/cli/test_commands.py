@@ -1,6 +1,7 @@
 """Each command, from its words to its exit code."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,19 @@ def test_a_live_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watcher.bar is not None
     assert not watcher.bar.live.is_started
     assert "images/s" in watcher.bar.tasks[0].fields["text"]
+
+
+def test_an_interrupted_run_says_so_to_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchcaps.cli import progress
+    from torchcaps.training.watching import Watcher
+
+    class Impatient(Watcher):
+        def step(self, position: object, tally: torch.Tensor) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(progress, "make_watcher", Impatient)
+    run("train", "--model", "pooled_cnn", "--data", "digits", *TINY, "--out", "mine", code=130)
+    assert Path("mine/state.safetensors").is_file()
 
 
 def test_a_run_that_diverges_fails(capsys: pytest.CaptureFixture) -> None:

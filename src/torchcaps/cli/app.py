@@ -51,7 +51,8 @@ def torchcaps(
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
 
-    Exit codes: 0 all went well, 1 a run failed or data is missing, 2 the command was wrong.
+    Exit codes: 0 all went well (or stopped at its budget, saved), 1 a run failed or data is missing,
+    2 the command was wrong, 130 interrupted, saved.
     """
 
 

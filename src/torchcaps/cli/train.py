@@ -8,6 +8,9 @@ import typer
 
 from torchcaps.cli.options import RUNS, DataDir, Settings
 
+# What shells say of a program that Ctrl-C ended.
+INTERRUPTED = 130
+
 if TYPE_CHECKING:
     from torchcaps.training.recipe import Recipe
 
@@ -71,7 +74,7 @@ def train(
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
     chosen = chosen.override(changes)
-    run_training(
+    result = run_training(
         chosen,
         out or free_folder(label, resume=resume),
         resume=resume,
@@ -79,6 +82,8 @@ def train(
         save_every=parse_duration(save_every),
         watch=make_watcher(),
     )
+    if result["status"] == "interrupted":
+        raise typer.Exit(INTERRUPTED)
 
 
 def choose(name: str | None, model: str | None, data: str | None) -> tuple[Recipe, str]:
