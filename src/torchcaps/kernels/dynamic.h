@@ -30,28 +30,35 @@ struct Dynamic {
                (row(child) * problem.parents + parent) * problem.size_in * parts;
     }
 
-    // All votes of one sample, [children, parents, parts].
+    // All votes of one sample, [children, parents, parts]. Several sums at a time hide the latency of each, and
+    // children with common weights read them together.
     void cast(const T *pose, V *votes) const {
-        constexpr int64_t TOGETHER = 4;  // independent sums, to hide the latency of each
-        for (int64_t n = 0; n < problem.children; ++n, pose += problem.size_in)
-            for (int64_t j = 0; j < problem.parents; j += TOGETHER)
-                for (int64_t part = 0; part < parts; ++part) {
-                    const int64_t stride = problem.size_in * parts;
-                    const V *weight = weight_of(n, j) + part;
-                    V *out = votes + (n * problem.parents + j) * parts + part;
-                    if (j + TOGETHER <= problem.parents) {
-                        V sum[TOGETHER] = {};
-                        for (int64_t k = 0; k < problem.size_in; ++k)
-                            for (int64_t a = 0; a < TOGETHER; ++a) sum[a] += pose[k] * weight[a * stride + k * parts];
-                        for (int64_t a = 0; a < TOGETHER; ++a) out[a * parts] = sum[a];
-                    } else {
-                        for (int64_t a = 0; a < problem.parents - j; ++a) {
-                            V sum = {};
-                            for (int64_t k = 0; k < problem.size_in; ++k) sum += pose[k] * weight[a * stride + k * parts];
-                            out[a * parts] = sum;
-                        }
-                    }
-                }
+        int64_t n = 0;
+        if (problem.shared)
+            for (; n + 4 <= problem.children; n += 4) cast_children<4>(pose, n, votes);
+        for (; n < problem.children; ++n) cast_children<1>(pose, n, votes);
+    }
+
+    template <int CHILDREN>
+    void cast_children(const T *pose, int64_t n, V *votes) const {
+        int64_t j = 0;
+        for (; j + 4 <= problem.parents; j += 4) cast_some<CHILDREN, 4>(pose, n, j, votes);
+        for (; j < problem.parents; ++j) cast_some<CHILDREN, 1>(pose, n, j, votes);
+    }
+
+    template <int CHILDREN, int PARENTS>
+    INLINE void cast_some(const T *pose, int64_t n, int64_t j, V *votes) const {
+        const int64_t stride = problem.size_in * parts;
+        for (int64_t part = 0; part < parts; ++part) {
+            const V *weight = weight_of(n, j) + part;
+            V sum[CHILDREN][PARENTS] = {};
+            for (int64_t k = 0; k < problem.size_in; ++k)
+                for (int a = 0; a < PARENTS; ++a)
+                    for (int c = 0; c < CHILDREN; ++c)
+                        sum[c][a] += pose[(n + c) * problem.size_in + k] * weight[a * stride + k * parts];
+            for (int c = 0; c < CHILDREN; ++c)
+                for (int a = 0; a < PARENTS; ++a) votes[((n + c) * problem.parents + j + a) * parts + part] = sum[c][a];
+        }
     }
 
     // How a child is shared out among the parents, given the guides: softmax, or its even start without.
@@ -236,14 +243,15 @@ struct Dynamic {
         V *to_weight = grad_weight + (weight - reinterpret_cast<const V *>(problem.weight));
         const int64_t stride = problem.size_in * parts;
         for (int64_t k = 0; k < problem.size_in; ++k) {
-            V to_pose[COUNT] = {};
+            V to_pose[COUNT] = {}, own[COUNT];
+            for (int item = 0; item < COUNT; ++item) own[item] = splat<T>(pose[item][k]);
             for (int64_t j = 0; j < problem.parents; ++j)
                 for (int64_t part = 0; part < parts; ++part) {
                     const int64_t at = j * stride + k * parts + part;
                     const V *grad = grad_votes + (j * parts + part) * COUNT;
                     V sum = to_weight[at];
                     for (int item = 0; item < COUNT; ++item) {
-                        sum += pose[item][k] * grad[item];
+                        sum += own[item] * grad[item];
                         to_pose[item] += weight[at] * grad[item];
                     }
                     to_weight[at] = sum;

@@ -38,12 +38,11 @@ struct EmBackward {
     V *votes;              // [most votes of a child, groups, POSE]
     V *assigned;           // [most votes of a child, groups] R
     V *grad_assigned;      // the same, the gradient by r = R a
-    V *nearby;             // the same, 0 where a distance was cut at FARTHEST
     T *field, *grad_field;  // [positions], for "mixing"
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
-        return problem.wiring.positions * (lanes * B_SLOTS + 2) + most_votes(problem.wiring) * lanes * (POSE + 3) +
+        return problem.wiring.positions * (lanes * B_SLOTS + 2) + most_votes(problem.wiring) * lanes * (POSE + 2) +
                PADDING;
     }
 
@@ -60,8 +59,7 @@ struct EmBackward {
         votes = slots + wiring.positions * groups * B_SLOTS;
         assigned = votes + most_votes(wiring) * groups * POSE;
         grad_assigned = assigned + most_votes(wiring) * groups;
-        nearby = grad_assigned + most_votes(wiring) * groups;
-        field = reinterpret_cast<T *>(nearby + most_votes(wiring) * groups);
+        field = reinterpret_cast<T *>(grad_assigned + most_votes(wiring) * groups);
         grad_field = field + wiring.positions;
     }
 
@@ -201,7 +199,8 @@ struct EmBackward {
                 }
                 V square = squares.total();
                 const int64_t at = k * groups + group;
-                nearby[at] = square < FARTHEST<T> ? splat<T>(1) : V{};
+                // Nothing comes back from a distance cut here: such a vote is assigned 0, for whoever holds a share of
+                // a parent is within 1 / share of it.
                 square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                 assigned[at] = slot[L_BASE] - T(0.5) * square;
                 peaks = larger(peaks, assigned[at]);
@@ -248,11 +247,10 @@ struct EmBackward {
                 }
                 if (!FIRST) {
                     const V grad_logit = assigned[at] * activation[n] * (grad_assigned[at] - expected);
-                    const V grad_distance = grad_logit * nearby[at];
                     slot[L_GRAD] += grad_logit;
                     for (int d = 0; d < POSE; ++d) {
                         const V scaled = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
-                        const V weighted = grad_distance * scaled;
+                        const V weighted = grad_logit * scaled;
                         slot[L_GRAD_FIRST + d] += weighted;
                         slot[L_GRAD_SECOND + d] += weighted * scaled;
                         grad[d] -= weighted * slot[L_SCALE + d];
