@@ -20,8 +20,8 @@ Options = dict[str, Any]
 ROUTINGS: dict[str, Options] = {
     "uniform": {"routing": "uniform"},
     "dynamic": {"routing": "dynamic"},
-    "dynamic-fixed-point": {"routing": "dynamic", "update": "fixed_point", "squash": "tanh"},
-    "dynamic-bias": {"routing": "dynamic", "bias": True, "squash": "half"},
+    "dynamic-fixed-point": {"routing": "dynamic", "update": "fixed_point"},
+    "dynamic-bias": {"routing": "dynamic", "bias": True, "squash": "exp"},
     "kmeans": {"routing": "kmeans"},
     "kmeans-euclidean": {"routing": "kmeans", "metric": "euclidean", "temperature": 0.5},
     "kmeans-hard": {"routing": "kmeans", "metric": "euclidean", "temperature": 0},

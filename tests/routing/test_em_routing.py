@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import references
 from builders import FEW, children
-from torchcaps import ClassCaps, ConvCaps
+from torchcaps import Capsules, ClassCaps, ConvCaps
 from torchcaps.layers import CapsuleLayer
 from torchcaps.routing import EMRouting, Routed
 from torchcaps.votes import SharedVotes
@@ -183,3 +183,27 @@ def test_code_lengths_agree_where_all_covariances_are_the_same(covariance: str) 
     routing = EMRouting(covariance=covariance, beta_u=0.3, beta_a=1.0, inverse_temperature=1.0, iterations=1)
     logit = routing.double()(votes, torch.ones(1, 4, dtype=double)).logit
     torch.testing.assert_close(logit, torch.full_like(logit, 0.05 * (1.0 - 2 * 0.3 * 4)), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_children_out_of_reach_of_float32_are_still_shared_out(seed: int) -> None:
+    """One child is alive, so variances are tiny, and the dead ones are 1e18 σ away from every parent."""
+    torch.manual_seed(seed)
+    layer = ConvCaps(4, 8, kernel_size=3, stride=2)
+    activation = torch.zeros(2, 7, 7, 4)
+    activation[:, 3, 3, 0] = 1
+    for values in layer.route(Capsules(3e15 * torch.randn(2, 7, 7, 4, 16), activation)):
+        assert values.isfinite().all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_child_of_1e15_in_several_fields_has_finite_slopes(seed: int) -> None:
+    torch.manual_seed(seed)
+    layer = ConvCaps(1, 2, kernel_size=2, padding=1, pose_size=2, activation="mixing")
+    pose = (1e15 * torch.randn(1, 1, 1, 1, 4)).requires_grad_()
+    activation = torch.rand(1, 1, 1, 1, requires_grad=True)
+    routed = layer.route(Capsules(pose, activation))
+    (routed.pose.sum() + routed.activation.sum()).backward()
+    for tensor in (pose, activation, layer.weight):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
