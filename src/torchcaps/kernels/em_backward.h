@@ -158,7 +158,8 @@ struct EmBackward {
         for (int d = 0; d < POSE; ++d) {
             slot[U_MEAN + d] = kept[S_MEAN + d];
             slot[U_GRAD_VARIANCE + d] = grad_variance[d] + grad_volume / kept[S_VARIANCE + d];
-            slot[U_GRAD_CENTRE] += slot[U_GRAD_VARIANCE + d] * (kept[S_VARIANCE + d] - problem.epsilon);
+            const V observed = kept[S_VARIANCE + d] - least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
+            slot[U_GRAD_CENTRE] += slot[U_GRAD_VARIANCE + d] * observed;
         }
     }
 

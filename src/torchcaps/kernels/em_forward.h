@@ -179,7 +179,7 @@ struct EmForward {
             refine(p, group, kept + S_MEAN, refined);
             for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] = alive ? refined[d] * inverse : zero;
         }
-        for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] += problem.epsilon;
+        for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] += least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
         const V volume = log_volume<T>(kept + S_VARIANCE);
         kept[S_MASS] = mass;
         V log_prior;

@@ -75,6 +75,13 @@ constexpr T HALF_VOLUME = T(14.703016531274763);
 template <class T>
 constexpr T FARTHEST = T(1e37);
 
+// As in the plain form: what is added to the variance around a mean, epsilon and what rounding alone makes.
+template <class T>
+INLINE Vec<T> least_variance(T epsilon, const Vec<T> &mean) {
+    const Vec<T> step = (sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52)) * mean;
+    return epsilon + step * step;
+}
+
 // Children of one activation field add up to this, per position: what "mixing" shares out.
 template <class T>
 INLINE void field_activation(const Wiring &wiring, const T *activation, T *field) {
