@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.bench import bench
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, data, models, demo):
+for command in (train, evaluate, predict, data, models, demo, bench):
     app.command()(command)
 
 

@@ -20,6 +20,26 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
+def figures_table(rows: list[dict[str, Any]]) -> Table:
+    """Measured rows, numbers to three figures; a column is there if any row has it."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    numeric = {c for c in columns if all(isinstance(row.get(c, 0), (int, float)) for row in rows)}
+    table = plain_table(*(f">{c}" if c in numeric else c for c in columns))
+    for row in rows:
+        cells = [row.get(column, "") for column in columns]
+        table.add_row(*(three_figures(cell) if isinstance(cell, float) else str(cell) for cell in cells))
+    return table
+
+
+def three_figures(number: float) -> str:
+    """A measured number, no more exact than it is.
+
+    >>> three_figures(0.07654), three_figures(12.345), three_figures(4321.0)
+    ('0.0765', '12.3', '4321')
+    """
+    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def percent(share: float) -> str:
     """A share as a percentage.
 

@@ -1,7 +1,8 @@
-"""How the benchmarks measure: best of several runs, held against the matrix product of the same moment."""
+"""How a time is taken: the best of several runs, held against the matrix product of the same moment."""
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -11,9 +12,15 @@ import torch
 
 from torchcaps import kernels
 
+Row = dict[str, object]
+
 
 def seconds(run: Callable[[], object], budget: float = 2.0) -> float:
-    """The best time of one call: what the machine can do when nothing else disturbs it."""
+    """The best time of one call: what the machine can do when nothing else disturbs it.
+
+    >>> seconds(lambda: sum(range(1000)), budget=0.001) > 0
+    True
+    """
     run()
     times: list[float] = []
     while len(times) < 3 or (sum(times) < budget and len(times) < 50):
@@ -29,27 +36,25 @@ def gemm_rate(size: int = 1024) -> float:
     return 2 * size**3 / seconds(lambda: a @ b, 0.5)
 
 
-def machine() -> dict[str, object]:
-    """What the figures were measured on."""
+def machine() -> Row:
+    """What the figures were measured on.
+
+    >>> sorted(machine())
+    ['cores', 'cpu', 'instruction set', 'kernels', 'threads', 'torch']
+    """
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        cpu = next(
-            (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line),
-            cpu,
+        names = (
+            line.split(":")[1] for line in info.read_text().splitlines() if line.startswith("model name")
         )
+        cpu = next(names, cpu).strip()
     status = kernels.status()
     return {
         "cpu": cpu,
+        "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "instruction_set": status.instruction_set,
+        "instruction set": status.instruction_set,
         "kernels": status.reason,
     }
-
-
-def table(rows: list[dict[str, object]]) -> str:
-    """Rows of equal keys as a Markdown table."""
-    keys = list(rows[0])
-    cells = [[f"{row[k]:.3g}" if isinstance(row[k], float) else str(row[k]) for k in keys] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [keys, ["---"] * len(keys), *cells])
