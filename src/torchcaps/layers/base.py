@@ -107,7 +107,7 @@ def initial_weight(
     """
     shape = (*children, parents, size_in, size_out)
     if matrix:
-        return torch.eye(size_in) + 0.3 * torch.randn(shape)
+        return torch.eye(size_in) + 0.1 * torch.randn(shape)
     return 0.1 * torch.randn(shape)
 
 
