@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension, build_ext
-from setuptools import setup
+from setuptools import find_packages, setup
 
 KERNELS = Path("src/torchcaps/kernels")
 
@@ -50,6 +50,10 @@ class BuildKernels(build_ext):
 
 
 setup(
+    # The recipes stand beside the code for people to find, and travel inside the package.
+    packages=[*find_packages("src"), "torchcaps.recipes"],
+    package_dir={"": "src", "torchcaps.recipes": "recipes"},
+    package_data={"torchcaps": ["py.typed", "kernels/*.cpp", "kernels/*.h"], "torchcaps.recipes": ["*.toml"]},
     ext_modules=[
         Pybind11Extension(
             "torchcaps.kernels._native",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from torchcaps.lazy import lazy_names
 
 if TYPE_CHECKING:
     from torchcaps.data.batches import Batch, Batches
@@ -40,13 +41,4 @@ _HOME = {
     "load": "loading",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that importing this package costs nothing."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, _HOME)
