@@ -68,7 +68,7 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
     ratio     :math:`n / (1 + n)`
     ========  ==============================  ===========================================
 
-    Value and gradient are finite everywhere, the zero vector included.
+    Value and gradient are finite at the zero vector, and for any length up to 1e18.
 
     Shape: `[..., D]` to `[..., D]`.
 
@@ -79,6 +79,9 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
         tensor([0., 0.])
     """
     scale, at_zero = SQUASHES[check_choice("kind", kind, tuple(SQUASHES))]
+    check_floating("vectors", vectors)
+    if vectors.dtype in (torch.float16, torch.bfloat16):
+        return squash(vectors.float(), kind).to(vectors.dtype)  # float16 could not hold the square of 300
     n = length(vectors, keepdim=True)
     zero = n == 0
     return vectors * torch.where(zero, at_zero, scale(torch.where(zero, 1.0, n)))

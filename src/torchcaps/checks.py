@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -57,7 +58,9 @@ def check_floating(name: str, value: object, dims: int = 1) -> None:
 
 def check_dtype(name: str, value: Tensor, weight: Tensor) -> None:
     """Check that `value` has the precision of the weights it will meet; autocast sees to halves itself."""
-    half = torch.is_autocast_enabled(value.device.type) and torch.float64 not in (value.dtype, weight.dtype)
+    device = value.device.type
+    half = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    half = half and torch.float64 not in (value.dtype, weight.dtype)
     if value.dtype != weight.dtype and not half:
         raise ValueError(
             f"{name} must be {weight.dtype} as the weights are, got {value.dtype}; "
@@ -72,9 +75,13 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
     Traceback (most recent call last):
     ValueError: iterations must be a whole number of at least 1, got -1
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+    try:
+        count = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        count = -1
+    if count < minimum:
         raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
-    return value
+    return count
 
 
 def check_counts(name: str, value: object, length: int | None = None) -> tuple[int, ...]:

@@ -162,7 +162,7 @@ class SpreadMargin:
         """The margin at a training step."""
         if self.kind == "linear":
             return self.low + (self.high - self.low) * min(1.0, max(0.0, step / self.steps))
-        return 0.2 + 0.79 / (1 + math.exp(-min(10.0, 8 * step / self.steps - 4)))
+        return 0.2 + 0.79 / (1 + math.exp(-min(10.0, 8 * max(step, 0) / self.steps - 4)))
 
 
 class MarginLoss(nn.Module):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import product
 from typing import Any
 
 import torch
@@ -23,6 +24,19 @@ from torch import Tensor
 
 from torchcaps.capsules import Capsules, length
 from torchcaps.layers import CapsuleLayer
+from torchcaps.routing import Routed
+
+
+def _plain(layer: CapsuleLayer, capsules: Capsules) -> Routed:
+    return layer.route(capsules)
+
+
+def _as_it_trains(layer: CapsuleLayer, capsules: Capsules) -> Routed:
+    return layer.route(capsules, coupling=False)
+
+
+# A layer may take a fused kernel where nobody looks at the couplings; the laws hold for both.
+FORMS = (_plain, _as_it_trains)
 
 
 def assert_couplings_normalised(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
@@ -54,13 +68,15 @@ def assert_couplings_normalised(layer: CapsuleLayer, capsules: Capsules, *, atol
 
 def assert_batch_independent(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
     """Samples do not see each other: each row of a batch equals the same row alone."""
-    together = layer(capsules)
-    for row in range(capsules.pose.shape[0]):
-        alone = layer(Capsules(capsules.pose[row : row + 1], capsules.activation[row : row + 1]))
-        _assert_close(alone.pose, together.pose[row : row + 1], atol, f"pose of sample {row} alone")
-        _assert_close(
-            alone.activation, together.activation[row : row + 1], atol, f"activation of sample {row} alone"
-        )
+    for form in FORMS:
+        together = form(layer, capsules)
+        for row in range(capsules.pose.shape[0]):
+            one = slice(row, row + 1)
+            alone = form(layer, Capsules(capsules.pose[one], capsules.activation[one]))
+            _assert_close(alone.pose, together.pose[one], atol, f"pose of sample {row} alone")
+            _assert_close(
+                alone.activation, together.activation[one], atol, f"activation of sample {row} alone"
+            )
 
 
 def assert_child_permutation(
@@ -70,7 +86,7 @@ def assert_child_permutation(
     permute_weight: Callable[[Tensor, Tensor], Tensor] | None = None,
     atol: float = 1e-5,
 ) -> None:
-    """Children in another order, with their weights, give the same parents.
+    """Children in another order, with their weights, give the same parents, and the couplings in that order.
 
     On a grid the types at each place are permuted, elsewhere all children.
 
@@ -86,9 +102,15 @@ def assert_child_permutation(
     twin = deepcopy(layer)
     with torch.no_grad():
         twin.weight.copy_((permute_weight or _permute_children)(layer.weight, order))  # type: ignore[operator,arg-type]
-    before, after = layer(capsules), twin(moved)
-    _assert_close(after.pose, before.pose, atol, "poses after permuting children")
-    _assert_close(after.activation, before.activation, atol, "activations after permuting children")
+    for form in FORMS:
+        before, after = form(layer, capsules), form(twin, moved)
+        _assert_close(after.pose, before.pose, atol, "poses after permuting children")
+        _assert_close(after.activation, before.activation, atol, "activations after permuting children")
+        if before.coupling is not None and after.coupling is not None:
+            by_type = before.coupling.unflatten(-2, (-1, len(order)))
+            _assert_close(
+                after.coupling, by_type[..., order, :].flatten(-3, -2), atol, "couplings of permuted children"
+            )
 
 
 def assert_finite_everywhere(layer: CapsuleLayer, capsules: Capsules) -> None:
@@ -99,17 +121,19 @@ def assert_finite_everywhere(layer: CapsuleLayer, capsules: Capsules) -> None:
     """
     layer = deepcopy(layer).float()
     for name, case in _extremes(capsules).items():
-        for autocast in (False, True):
+        for autocast, form in product((False, True), FORMS):
             pose = case.pose.clone().requires_grad_()
             activation = case.activation.clone().requires_grad_()
             with torch.autocast(pose.device.type, torch.bfloat16, enabled=autocast):
-                parents = layer(Capsules(pose, activation))
+                parents = form(layer, Capsules(pose, activation))
             where = f"with {name}{' under autocast' if autocast else ''}"
             _assert_finite(parents.pose, f"pose {where}")
             _assert_finite(parents.activation, f"activation {where}")
+            _assert_finite(parents.logit, f"logit {where}")
             layer.zero_grad()
             # Lengths beside raw poses: their slope at 0 is where NaN hides.
-            (parents.activation.sum() + parents.pose.sum() + length(parents.pose).sum()).backward()
+            lengths = length(parents.pose)
+            (parents.activation.sum() + parents.logit.sum() + parents.pose.sum() + lengths.sum()).backward()
             for what, grad in [("pose", pose.grad), ("activation", activation.grad)]:
                 if grad is not None:
                     _assert_finite(grad, f"gradient of the {what} {where}")

@@ -165,8 +165,8 @@ def test_vanishing_sigma_is_kmeans(plain_data) -> None:
 
 def test_temperature_rises_as_published() -> None:
     routing = EMRouting()
-    assert [routing.temperature_at(t) for t in range(3)] == pytest.approx([5e-4, 9.75e-4, 1.42625e-3])
-    assert EMRouting(decay=0).temperature_at(5) == 0.01
+    assert [routing.inverse_temperature_at(t) for t in range(3)] == pytest.approx([5e-4, 9.75e-4, 1.42625e-3])
+    assert EMRouting(decay=0).inverse_temperature_at(5) == 0.01
 
 
 def test_logit_is_what_the_activation_was_pressed_from() -> None:

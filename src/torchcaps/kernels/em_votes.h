@@ -65,7 +65,7 @@ INLINE Vec<T> log_volume(const Vec<T> *variance) {
 
 // As in the plain form: a parent with less mass than this has no votes.
 template <class T>
-constexpr T DEAD = T(1e-12);
+constexpr T DEAD = sizeof(T) == 4 ? T(1e-20) : T(1e-200);
 
 // ln(2 pi) * 16 / 2
 template <class T>

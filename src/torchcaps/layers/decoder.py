@@ -3,6 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -45,7 +46,10 @@ class Decoder(nn.Module):
     def forward(self, pose: Tensor, target: Tensor) -> Tensor:
         """Draw what the capsule `target` of each sample says."""
         check_tensor("pose", pose, "B J D", J=self.classes, D=self.dim)
-        check_dtype("pose", pose, next(self.parameters()))
+        weight = next(self.parameters())
+        if weight.dtype in (torch.float16, torch.bfloat16):
+            pose = pose.to(weight.dtype)  # routing gives float32 even in a network of half precision
+        check_dtype("pose", pose, weight)
         check_target(target, pose)
         mask = F.one_hot(target.long(), self.classes).to(pose.dtype)
         return self.layers((pose * mask.unsqueeze(-1)).flatten(1)).unflatten(1, self.image_shape)

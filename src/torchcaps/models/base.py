@@ -44,7 +44,7 @@ class LayerTrace(NamedTuple):
 
 
 class Model(nn.Module):
-    """What all networks here share: their sizes, and a check of the images at the door.
+    """What all networks here share: sizes, a check of the images at the door, and ways to look inside.
 
     Args:
         num_classes: number of classes.
@@ -62,6 +62,7 @@ class Model(nn.Module):
         both = (image_size, image_size) if isinstance(image_size, int) else image_size
         height, width = check_counts("image_size", both, 2)
         self.image_size = (height, width)
+        self.decoder: Decoder | None = None
 
     def check_images(self, images: Tensor) -> None:
         """Refuse images of another shape than the model was built for, saying which was expected."""
@@ -74,14 +75,6 @@ class Model(nn.Module):
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, or else the best one."""
         raise NotImplementedError
-
-
-class CapsuleModel(Model):
-    """A network of capsules, whose routing can be watched and whose class capsules can be drawn."""
-
-    def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
-        super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        self.decoder: Decoder | None = None
 
     def reconstruct(self, capsules: Capsules, target: Tensor) -> Tensor:
         """Draw any chosen class capsule.
@@ -97,7 +90,7 @@ class CapsuleModel(Model):
         return self.decoder(as_capsules(capsules).pose, target)
 
     def trace(self, images: Tensor) -> list[LayerTrace]:
-        """Every routing iteration of every capsule layer, from the bottom up."""
+        """Every routing iteration of every capsule layer, from the bottom up; a CNN has none."""
         inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
         handles = []
 
@@ -115,6 +108,10 @@ class CapsuleModel(Model):
         return [
             LayerTrace(name, layer.votes(seen).tensor(), layer.trace(seen)) for name, layer, seen in inputs
         ]
+
+
+class CapsuleModel(Model):
+    """A network whose classes are capsules: `Output.capsules` is never `None`."""
 
 
 def conv_extent(model: str, layer: str, size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:

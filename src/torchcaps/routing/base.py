@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -10,8 +11,14 @@ from torch import Tensor, nn
 from torchcaps.checks import check_count, check_tensor
 from torchcaps.votes import Votes, at_least_float32
 
-# A parent with less mass than this has no votes: its mean would be rounding noise, its gradient huge.
-DEAD = 1e-12
+
+def dead(dtype: torch.dtype) -> float:
+    """The mass below which a parent counts as having no votes: beyond it, slopes of 1 / mass would overflow.
+
+    >>> dead(torch.float32), dead(torch.float64)
+    (1e-20, 1e-200)
+    """
+    return 1e-20 if dtype == torch.float32 else 1e-200
 
 
 class Routed(NamedTuple):
@@ -74,7 +81,7 @@ class Routing(nn.Module, ABC):
         """
         self._check(votes, activation, start)
         # Autocast would round every weighted sum to half precision, and rounding errors feed back here.
-        with torch.autocast(votes.pose.device.type, enabled=False):
+        with without_autocast(votes.pose):
             if start is None and not coupling:
                 fused = self.fused(votes, at_least_float32(activation))
                 if fused is not None:
@@ -90,7 +97,7 @@ class Routing(nn.Module, ABC):
     def trace(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[Routed]:
         """All iterations, first to last, from the same code that trains."""
         self._check(votes, activation, start)
-        with torch.autocast(votes.pose.device.type, enabled=False):
+        with without_autocast(votes.pose):
             return list(self.iterate(votes, at_least_float32(activation), start))
 
     def extra_repr(self) -> str:
@@ -111,6 +118,12 @@ class Routing(nn.Module, ABC):
             raise ValueError(f"routing was made for parents={self.parents}, the layer has {votes.parents}")
 
 
+def without_autocast(values: Tensor) -> AbstractContextManager[object]:
+    """Leave autocast, on devices that have it."""
+    device = values.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
 def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The mean vote of each parent, under weights that need not add up to anything.
 
@@ -118,7 +131,7 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     weights as shares of that mass `[B, P, I, J]`.
     """
     mass = weight.sum(2)
-    alive = mass > DEAD
+    alive = mass > dead(mass.dtype)
     share = torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2)
     return torch.einsum("bpij,bpijd->bpjd", share, votes), mass, share
 

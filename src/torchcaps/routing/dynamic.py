@@ -23,7 +23,8 @@ class DynamicRouting(Routing):
         b_{ij} \leftarrow b_{ij} + \langle \hat u_{ij}, v_j \rangle
 
     so r iterations are r weighted sums and r − 1 updates of the logits. The length of :math:`v_j` is the
-    parent's activation; the child's activation is the length of its pose and so in its votes already.
+    parent's activation. A vector capsule's own activation is the length of its pose, so its votes carry it
+    already; an activation apart from the pose, as matrix capsules have, is not looked at.
 
     Args:
         parents: number of parent types.
@@ -88,8 +89,8 @@ class DynamicRouting(Routing):
                 coupling = None
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
-        """See `Routing.fused`; the kernel has the paper's squash."""
-        if self.squash != "hinton":
+        """See `Routing.fused`; the kernel has the paper's squash, and knows nothing of subclasses."""
+        if type(self) is not DynamicRouting or self.squash != "hinton":
             return None
         pose = kernel.route(
             votes,
@@ -103,6 +104,14 @@ class DynamicRouting(Routing):
             return None
         presence = length(pose)
         return Routed(pose, presence, None, length_logit(presence))
+
+    def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
+        super()._check(votes, activation, start)
+        if self.bias is not None and self.bias.shape[1] != votes.pose_size:
+            size = self.bias.shape[1]
+            raise ValueError(
+                f"routing was made for pose_size={size}, the layer has poses of {votes.pose_size}"
+            )
 
     def _parents(self, vote: Tensor, coupling: Tensor) -> Tensor:
         total = torch.einsum("bpij,bpijd->bpjd", coupling, vote)

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from torchcaps.checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import DEAD, Routed, Routing, weighted_mean
-from torchcaps.routing.gaussian import COVARIANCES, create_gaussian
+from torchcaps.routing.base import Routed, Routing, dead, weighted_mean
+from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
 
@@ -84,7 +84,7 @@ class EMRouting(Routing):
             self.beta_u = nn.Parameter(torch.full((parents,), check_number("beta_u", beta_u, None)))
             self.beta_a = nn.Parameter(torch.full((parents,), check_number("beta_a", beta_a, None)))
 
-    def temperature_at(self, iteration: int) -> float:
+    def inverse_temperature_at(self, iteration: int) -> float:
         r""":math:`\lambda_t` at iteration t, counted from 0."""
         return self.inverse_temperature * (1 - self.decay ** (iteration + 1))
 
@@ -102,22 +102,22 @@ class EMRouting(Routing):
                 logit = self._coding_logit(iteration, code, mass, votes)
                 presence, log_prior = torch.sigmoid(logit), F.logsigmoid(logit)
             else:
-                presence = mass / child.sum(2).clamp(min=DEAD)
-                logit = log_prior = presence.clamp(min=DEAD).log()
+                presence = mass / child.sum(2).clamp(min=dead(mass.dtype))
+                logit = log_prior = presence.clamp(min=dead(mass.dtype)).log()
             yield Routed(mean, presence, assignment, logit)
             if iteration < self.iterations - 1:
                 log_density = self.gaussian.log_density(vote, mean, spread)
                 assignment = votes.normalise(log_density + log_prior.unsqueeze(2))
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
-        """See `Routing.fused`; the kernel has the paper's covariance."""
-        if self.covariance != "diagonal":
+        """See `Routing.fused`; the kernel has the paper's covariance, and knows nothing of subclasses."""
+        if type(self) is not EMRouting or type(self.gaussian) is not Diagonal:
             return None
         found = kernel.route(
             votes,
             activation,
             (self.beta_u, self.beta_a) if self.activation == "mdl" else None,
-            temperatures=[self.temperature_at(iteration) for iteration in range(self.iterations)],
+            temperatures=[self.inverse_temperature_at(iteration) for iteration in range(self.iterations)],
             normalise_mass=self.normalise_mass,
             epsilon=self.gaussian.epsilon,
         )
@@ -127,4 +127,4 @@ class EMRouting(Routing):
         if self.normalise_mass:
             mass = mass * (votes.positions * votes.parents / votes.total_children)
         cost = (votes.pose_size * self.beta_u + code) * mass
-        return self.temperature_at(iteration) * (self.beta_a - cost)
+        return self.inverse_temperature_at(iteration) * (self.beta_a - cost)

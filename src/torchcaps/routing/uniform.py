@@ -15,7 +15,8 @@ class UniformRouting(Routing):
 
     .. math:: v_j = \operatorname{squash}\Big(\sum_i \tfrac{1}{|\text{parents of } i|} \hat u_{ij}\Big)
 
-    The activation is the length of the pose. There is one iteration.
+    The activation is the length of the pose. There is one iteration. As in dynamic routing, a child's
+    activation counts only as the length of its pose.
 
     Args:
         parents: number of parent types.
