@@ -14,8 +14,8 @@ $(READY): pyproject.toml setup.py constraints.txt $(wildcard src/torchcaps/kerne
 	touch $@
 
 lint: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 
 types: $(READY)
 	$(BIN)/mypy
@@ -33,8 +33,8 @@ demo: $(READY)
 	$(BIN)/torchcaps demo
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

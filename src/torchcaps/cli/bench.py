@@ -23,7 +23,7 @@ def bench(
     compiled: Annotated[bool, typer.Option(help="Measure torch.compile of the plain form too.")] = False,
     quick: Annotated[bool, typer.Option(help="One short look per figure, for a first idea.")] = False,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures there as well.")
+        Path | None, typer.Option(metavar="FILE", help="Write the figures there; other parts there stay.")
     ] = None,
 ) -> None:
     """Measure routings, networks and how the cost grows, held against the matrix product of the same moment.
@@ -63,5 +63,7 @@ def bench(
         console.print(figures_table(rows))
         console.print()
     if json is not None:
+        if json.exists():
+            measured = json_format.loads(json.read_text(encoding="utf-8")) | measured
         json.write_text(json_format.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         console.print(f"figures in {json}")

@@ -1,0 +1,39 @@
+"""Turn results.json, as `torchcaps bench --json` wrote it, into results.md: python benchmarks/page.py"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TITLES = {
+    "networks": "Networks: images per second, memory over the bare import",
+    "routings": "Routings: milliseconds per image, share of the matrix product's rate",
+    "scaling": "Growth: fused EM, one size doubled",
+}
+
+
+def cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns), *([cell(row.get(c, "")) for c in columns] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    machine = ", ".join(f"{name} {value}" for name, value in results["machine"].items() if value)
+    parts = [f"## {title}\n\n{table(results[part])}\n" for part, title in TITLES.items() if part in results]
+    head = (
+        f"# What one machine gave\n\n{machine}. Made by `torchcaps bench --threads 2 --json results.json`.\n"
+    )
+    (HERE / "results.md").write_text("\n".join([head, *parts]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
