@@ -1,0 +1,204 @@
+"""Adversarial images: the smallest change to every pixel that a network's gradient can ask for."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torchcaps.checks import check_count, check_number, check_target, check_tensor
+from torchcaps.models import Model
+
+Bounds = tuple[float, float]
+
+
+def fgsm(
+    model: Model,
+    images: Tensor,
+    labels: Tensor,
+    epsilon: float,
+    *,
+    targeted: bool = False,
+    bounds: Bounds = (0.0, 1.0),
+) -> Tensor:
+    r"""The fast gradient sign method (Goodfellow et al. 2015): one step of ε up the loss.
+
+    .. math:: x' = \operatorname{clip}\big(x + \epsilon \operatorname{sign} \nabla_x L(x, y)\big)
+
+    with L the cross-entropy on `Output.logits`; targeted, one step down the loss of the class to be feigned.
+
+    Args:
+        model: any network of `torchcaps.models`.
+        images: as the model takes them, `[B, C, H, W]`.
+        labels: the true classes `[B]`, or if `targeted` those to be feigned.
+        epsilon: the most that a pixel may change.
+        targeted: move towards `labels` rather than away from them.
+        bounds: the least and the largest value of a pixel.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> images = torch.rand(2, 1, 28, 28)
+        >>> changed = fgsm(create_model("pooled_cnn"), images, torch.tensor([3, 7]), 0.1)
+        >>> bool((changed - images).abs().max() <= 0.1 + 1e-6)
+        True
+    """
+    return bim(model, images, labels, epsilon, steps=1, targeted=targeted, bounds=bounds)
+
+
+def bim(
+    model: Model,
+    images: Tensor,
+    labels: Tensor,
+    epsilon: float,
+    *,
+    steps: int = 10,
+    step_size: float | None = None,
+    targeted: bool = False,
+    bounds: Bounds = (0.0, 1.0),
+) -> Tensor:
+    r"""The basic iterative method (Kurakin et al. 2017): FGSM in small steps, never more than ε away.
+
+    .. math:: x_{t+1} = \operatorname{clip}_{x, \epsilon}
+        \big(x_t + \alpha \operatorname{sign} \nabla_x L(x_t, y)\big)
+
+    Args:
+        model: see `fgsm`.
+        images: see `fgsm`.
+        labels: see `fgsm`.
+        epsilon: see `fgsm`.
+        steps: how many gradients are followed.
+        step_size: α; ε / steps by default, which just reaches ε.
+        targeted: see `fgsm`.
+        bounds: see `fgsm`.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> bim(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7]), 0.1).shape
+        torch.Size([2, 1, 28, 28])
+    """
+    return _climb(model, images, images, labels, epsilon, steps, step_size, targeted, bounds)
+
+
+def pgd(
+    model: Model,
+    images: Tensor,
+    labels: Tensor,
+    epsilon: float,
+    *,
+    steps: int = 40,
+    step_size: float | None = None,
+    restarts: int = 1,
+    targeted: bool = False,
+    bounds: Bounds = (0.0, 1.0),
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Projected gradient descent (Madry et al. 2018): BIM from random points of the ε-ball, the best kept.
+
+    Args:
+        model: see `fgsm`.
+        images: see `fgsm`.
+        labels: see `fgsm`.
+        epsilon: see `fgsm`.
+        steps: how many gradients are followed.
+        step_size: α; 2.5 ε / steps by default, enough to cross the ball from any start.
+        restarts: how many random points to start from; each image keeps the end that serves best.
+        targeted: see `fgsm`.
+        bounds: see `fgsm`.
+        generator: of the random starts.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> images, labels = torch.rand(2, 1, 28, 28), torch.tensor([3, 7])
+        >>> changed = pgd(create_model("pooled_cnn"), images, labels, 0.1, steps=3, restarts=2)
+        >>> bool((changed - images).abs().max() <= 0.1 + 1e-6)
+        True
+    """
+    check_count("steps", steps)
+    step_size = 2.5 * epsilon / steps if step_size is None else step_size
+    best, least = images, images.new_full((len(images),), torch.inf)
+    for _ in range(check_count("restarts", restarts)):
+        # Drawn where the generator is, so that a seed means the same on every device.
+        device = images.device if generator is None else generator.device
+        noise = torch.rand(images.shape, generator=generator, dtype=images.dtype, device=device)
+        start = (images + epsilon * (2 * noise.to(images.device) - 1)).clamp(*bounds)
+        end = _climb(model, images, start, labels, epsilon, steps, step_size, targeted, bounds)
+        with torch.no_grad():
+            loss = F.cross_entropy(_logits(model, end), labels.long(), reduction="none")
+        cost = loss if targeted else -loss
+        better = cost < least
+        best, least = torch.where(better[:, None, None, None], end, best), torch.where(better, cost, least)
+    return best
+
+
+def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    r"""The slope of each image's cross-entropy on the logits, up to a positive factor per image.
+
+    A sure network has :math:`\partial L / \partial z = \operatorname{softmax}(z) - y` so near 0 that float32
+    loses it on the way down, and an attack would find no direction where there is one. Only the sign is
+    ever used, so this starts from the same slope in float64, scaled to largest entry 1 in each image.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> input_gradient(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7])).shape
+        torch.Size([2, 1, 28, 28])
+    """
+    with torch.enable_grad():
+        images = images.detach().requires_grad_()
+        logits = _logits(model, images)
+        check_target(labels, logits)
+        wide = logits.detach().double()
+        slope = torch.softmax(wide, 1)
+        others = slope.scatter(1, labels.long()[:, None], 0.0)
+        slope = slope.scatter(1, labels.long()[:, None], -others.sum(1, keepdim=True))  # p − 1, no rounding
+        slope = slope / slope.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        return torch.autograd.grad(logits, images, slope.to(logits.dtype))[0]
+
+
+def zero_gradient_share(gradient: Tensor) -> float:
+    """The share of images whose gradient is 0 everywhere: robustness measured on those is only apparent.
+
+    Args:
+        gradient: `[B, C, H, W]`, as `input_gradient` gives it.
+
+    Example:
+        >>> zero_gradient_share(torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)]))
+        0.5
+    """
+    check_tensor("gradient", gradient, "B C H W")
+    return float((gradient == 0).flatten(1).all(1).double().mean()) if len(gradient) else 0.0
+
+
+def _climb(
+    model: Model,
+    images: Tensor,
+    start: Tensor,
+    labels: Tensor,
+    epsilon: float,
+    steps: int,
+    step_size: float | None,
+    targeted: bool,
+    bounds: Bounds,
+) -> Tensor:
+    """Follow the gradient's sign from `start`, kept within ε of `images` and within the bounds."""
+    check_tensor("images", images, "B C H W")
+    check_number("epsilon", epsilon)
+    check_count("steps", steps)
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"bounds must be the least and the largest value of a pixel, got {bounds}")
+    step = epsilon / steps if step_size is None else check_number("step_size", step_size)
+    low, high = (images - epsilon).clamp(*bounds), (images + epsilon).clamp(*bounds)
+    changed = start
+    for _ in range(steps):
+        slope = input_gradient(model, changed, labels).sign()
+        changed = (changed + (-step if targeted else step) * slope).clamp(low, high)
+    return changed.detach()
+
+
+def _logits(model: Model, images: Tensor) -> Tensor:
+    """Logits as in use, not in training: dropout would make the gradient that of another network."""
+    training = model.training
+    model.eval()
+    try:
+        return model(images).logits
+    finally:
+        model.train(training)

@@ -1,0 +1,166 @@
+"""Attacks against closed forms, their laws, and networks so sure that float32 would lose the slope."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from torchcaps.attacks import bim, fgsm, input_gradient, pgd, zero_gradient_share
+from torchcaps.models import Model, Output, create_model
+from torchcaps.models.base import softmax_output
+
+ATTACKS = {
+    "fgsm": lambda *given, **more: fgsm(*given, **more),
+    "bim": lambda *given, **more: bim(*given, steps=4, **more),
+    "pgd": lambda *given, **more: pgd(*given, steps=4, restarts=2, **more),
+}
+
+
+class Linear(Model):
+    """Logits that are a linear function of the pixels, times a constant that makes them sure."""
+
+    def __init__(self, sure: float = 1.0) -> None:
+        super().__init__(num_classes=3, in_channels=1, image_size=4)
+        self.sure = sure
+        self.layer = nn.Linear(16, 3)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        return softmax_output(self.sure * self.dropout(self.layer(images.flatten(1))))
+
+
+@pytest.fixture
+def linear() -> Linear:
+    torch.manual_seed(0)
+    return Linear()
+
+
+def slope_of_two_classes(model: Linear) -> Tensor:
+    """With one class made impossible, the sign of the slope is that of the difference of two rows."""
+    with torch.no_grad():
+        model.layer.bias[2] = -1e4
+    return (model.layer.weight[1] - model.layer.weight[0]).sign().reshape(1, 4, 4)
+
+
+def test_fgsm_of_a_linear_model_is_its_closed_form(linear: Linear) -> None:
+    sign = slope_of_two_classes(linear)
+    images = torch.full((5, 1, 4, 4), 0.5)
+    labels = torch.zeros(5, dtype=torch.int64)
+    torch.testing.assert_close(fgsm(linear, images, labels, 0.1), images + 0.1 * sign)
+    torch.testing.assert_close(fgsm(linear, images, labels, 0.1, targeted=True), images - 0.1 * sign)
+    assert linear.training, "the model is left in the mode it was in"
+
+
+def test_iterated_attacks_reach_the_same_corner_of_a_linear_model(linear: Linear) -> None:
+    sign = slope_of_two_classes(linear)
+    images, labels = torch.full((2, 1, 4, 4), 0.5), torch.zeros(2, dtype=torch.int64)
+    for attack in (ATTACKS["bim"], ATTACKS["pgd"]):
+        torch.testing.assert_close(attack(linear, images, labels, 0.1), images + 0.1 * sign)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("model", ["pooled_cnn", "shared_capsnet", "capsnet_small", "matrix_capsnet_small"])
+def test_changes_stay_within_epsilon_and_bounds(name: str, model: str) -> None:
+    torch.manual_seed(0)
+    network = create_model(model, image_size=28)
+    images, labels = torch.rand(3, 1, 28, 28), torch.tensor([1, 0, 9])
+    changed = ATTACKS[name](network, images, labels, 0.2)
+    assert (changed - images).abs().max() <= 0.2 + 1e-6
+    assert changed.min() >= 0
+    assert changed.max() <= 1
+    assert not changed.requires_grad
+    assert all(weight.grad is None for weight in network.parameters())
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_move_the_loss_as_asked(name: str) -> None:
+    torch.manual_seed(0)
+    model = create_model("shared_capsnet").eval()
+    images, labels = torch.rand(4, 1, 28, 28), torch.tensor([1, 0, 9, 4])
+
+    def share(images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.softmax(model(images).logits, 1)[torch.arange(4), labels]
+
+    before = share(images)
+    assert (share(ATTACKS[name](model, images, labels, 0.05)) < before).all()
+    assert (share(ATTACKS[name](model, images, labels, 0.05, targeted=True)) > before).all()
+
+
+def test_bounds_are_the_callers() -> None:
+    torch.manual_seed(0)
+    images = torch.randn(2, 1, 28, 28)
+    changed = fgsm(
+        create_model("pooled_cnn"), images, torch.tensor([1, 0]), 0.1, bounds=(-torch.inf, torch.inf)
+    )
+    assert (changed - images).abs().max() <= 0.1 + 1e-6
+    assert changed.min() < -1
+    with pytest.raises(ValueError, match="bounds"):
+        fgsm(create_model("pooled_cnn"), images, torch.tensor([1, 0]), 0.1, bounds=(1.0, 0.0))
+
+
+def test_nothing_changes_at_epsilon_zero() -> None:
+    images = torch.rand(2, 1, 28, 28)
+    for attack in ATTACKS.values():
+        assert torch.equal(attack(create_model("pooled_cnn"), images, torch.tensor([1, 0]), 0.0), images)
+
+
+def test_a_seed_decides_where_pgd_starts(linear: Linear) -> None:
+    images, labels = torch.rand(2, 1, 4, 4), torch.tensor([1, 0])
+
+    def once(seed: int) -> Tensor:
+        return pgd(
+            linear,
+            images,
+            labels,
+            0.1,
+            steps=1,
+            step_size=0.01,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
+    assert torch.equal(once(1), once(1))
+    assert not torch.equal(once(1), once(2))
+
+
+def test_more_restarts_never_serve_worse(linear: Linear) -> None:
+    images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
+
+    def loss(restarts: int) -> Tensor:
+        given = {"steps": 1, "step_size": 0.0, "generator": torch.Generator().manual_seed(0)}
+        found = pgd(linear.eval(), images, labels, 0.1, restarts=restarts, **given)
+        return nn.functional.cross_entropy(linear(found).logits, labels, reduction="none")
+
+    assert (loss(5) >= loss(1)).all()
+
+
+def test_a_sure_network_still_shows_its_slope() -> None:
+    torch.manual_seed(0)
+    images, labels = torch.rand(4, 1, 4, 4), torch.zeros(4, dtype=torch.int64)
+    unsure, sure = Linear(), Linear(sure=150.0)
+    with torch.no_grad():
+        unsure.layer.bias[0] = 3.0
+    sure.load_state_dict(unsure.state_dict())
+
+    plain = images.clone().requires_grad_()
+    nn.functional.cross_entropy(sure.eval()(plain).logits, labels).backward()
+    assert zero_gradient_share(plain.grad) == 1.0, "cross-entropy alone underflows here"
+    assert zero_gradient_share(input_gradient(sure, images, labels)) == 0.0
+
+
+def test_a_share_of_zero_gradients_is_told() -> None:
+    gradient = torch.zeros(4, 1, 2, 2)
+    gradient[0, 0, 0, 0] = 1e-30
+    assert zero_gradient_share(gradient) == 0.75
+    assert zero_gradient_share(gradient[:0]) == 0.0
+
+
+def test_wrong_arguments_are_named(linear: Linear) -> None:
+    images, labels = torch.rand(2, 1, 4, 4), torch.tensor([1, 0])
+    with pytest.raises(ValueError, match="epsilon"):
+        fgsm(linear, images, labels, -0.1)
+    with pytest.raises(ValueError, match="steps"):
+        bim(linear, images, labels, 0.1, steps=0)
+    with pytest.raises(ValueError, match="restarts"):
+        pgd(linear, images, labels, 0.1, restarts=0)
+    with pytest.raises(ValueError, match="target"):
+        fgsm(linear, images, torch.tensor([1, 7]), 0.1)
