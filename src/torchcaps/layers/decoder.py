@@ -4,7 +4,6 @@ from itertools import pairwise
 from math import prod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps.checks import check_count, check_counts, check_dtype, check_target, check_tensor
@@ -13,7 +12,7 @@ from torchcaps.checks import check_count, check_counts, check_dtype, check_targe
 class Decoder(nn.Module):
     """Draws the image that one class capsule stands for, from its pose alone.
 
-    All capsules but the chosen one are masked by zeros, so the network learns to put all that it needs to
+    In the place of all capsules but the chosen one stand zeros, so the network learns to put all that it needs to
     draw into the pose of the right capsule.
 
     Args:
@@ -51,5 +50,8 @@ class Decoder(nn.Module):
             pose = pose.to(weight.dtype)  # routing gives float32 even in a network of half precision
         check_dtype("pose", pose, weight)
         check_target(target, pose)
-        mask = F.one_hot(target.long(), self.classes).to(pose.dtype)
-        return self.layers((pose * mask.unsqueeze(-1)).flatten(1)).unflatten(1, self.image_shape)
+        # The chosen pose is laid among zeros, not multiplied by a mask: nothing of the others gets in, were it
+        # infinite. Gathering that capsule's weights instead, sample by sample, was measured 2 to 7 times slower.
+        place = target.long()[:, None, None].expand(-1, 1, self.dim)
+        alone = torch.zeros_like(pose).scatter(1, place, pose.gather(1, place))
+        return self.layers(alone.flatten(1)).unflatten(1, self.image_shape)
