@@ -1,0 +1,47 @@
+// Digits from the test set as buttons.
+
+import { createImage, ink } from "./canvas_image.js";
+import { getOnce } from "./api.js";
+import { h } from "./dom.js";
+
+export async function digitExamples() {
+  return (await getOnce("api/examples")).digits;
+}
+
+// One of each class, another one on every call.
+let turn = 0;
+export function oneOfEach(digits) {
+  const byClass = new Map();
+  for (const digit of digits) byClass.set(digit.label, [...(byClass.get(digit.label) ?? []), digit]);
+  const chosen = [...byClass.keys()].sort((a, b) => a - b).map((label) => {
+    const list = byClass.get(label);
+    return list[turn % list.length];
+  });
+  turn += 1;
+  return chosen;
+}
+
+// onPick(digit); show(digits) replaces the thumbs; mark(digit) rings one of them
+export function createThumbs({ label, onPick }) {
+  const element = h("div", { class: "thumbs", role: "group", "aria-label": label });
+  let buttons = [];
+
+  function show(digits) {
+    buttons = digits.map((digit) => {
+      const image = createImage({ label: "", resolution: 84 });
+      image.element.setAttribute("aria-hidden", "true");
+      image.draw(ink(digit.image));
+      return {
+        digit,
+        element: h("button", { type: "button", "aria-label": `Example of ${digit.label}`, "aria-pressed": "false", onclick: () => onPick(digit) }, image.element),
+      };
+    });
+    element.replaceChildren(...buttons.map((entry) => entry.element));
+  }
+
+  function mark(digit) {
+    for (const entry of buttons) entry.element.setAttribute("aria-pressed", String(entry.digit === digit));
+  }
+
+  return { element, show, mark };
+}

@@ -1,0 +1,45 @@
+// Where in the image the parts stand that send to one class: heat over a faint digit.
+
+import { colour, mix } from "./palette.js";
+import { createImage } from "./canvas_image.js";
+
+// Linear interpolation between cell centres. `places` says where those lie in the image, in pixels;
+// without it the cells are spread evenly.
+function sampler(cells, size, places) {
+  const [rows, columns] = [cells.length, cells[0].length];
+  const step = places?.step ?? size / columns;
+  const first = places?.first ?? step / 2 - 0.5;
+  const cell = (row, column) => (row < 0 || column < 0 || row >= rows || column >= columns ? 0 : cells[row][column]);
+  return (x, y) => {
+    const [u, v] = [(x - first) / step, (y - first) / step];
+    const inside = places ? [u, v] : [clamp(u, columns), clamp(v, rows)];
+    const [left, top] = inside.map(Math.floor);
+    const [right, down] = [inside[0] - left, inside[1] - top];
+    return (1 - down) * ((1 - right) * cell(top, left) + right * cell(top, left + 1))
+      + down * ((1 - right) * cell(top + 1, left) + right * cell(top + 1, left + 1));
+  };
+}
+
+function clamp(value, count) {
+  return Math.max(0, Math.min(count - 1, value));
+}
+
+export function heat(pixels, cells, places) {
+  return () => {
+    const [paper, full, hot] = [colour("paper"), colour("ink"), colour("accent")];
+    const at = sampler(cells, pixels.length, places);
+    return {
+      width: pixels[0].length,
+      height: pixels.length,
+      at: (x, y) => mix(mix(paper, full, 0.3 * pixels[y][x]), hot, Math.min(1, Math.sqrt(Math.max(0, at(x, y))) * 0.95)),
+    };
+  };
+}
+
+export function createHeatmap(label) {
+  const image = createImage({ label, resolution: 168 });
+  return {
+    element: image.element,
+    draw: (pixels, cells, places) => image.draw(heat(pixels, cells, places)),
+  };
+}

@@ -1,0 +1,77 @@
+// A ring to turn with the pointer or the arrow keys; ticks where the known views lie, loud ones seen in training.
+
+import { svg } from "./dom.js";
+
+const RADIUS = 82;
+
+function at(degrees, radius) {
+  const angle = ((degrees - 90) * Math.PI) / 180;
+  return [Math.cos(angle) * radius, Math.sin(angle) * radius];
+}
+
+// onTurn(degrees)
+export function createRing({ label, onTurn }) {
+  const ticks = svg("g", { class: "ticks" });
+  const hand = svg("line", { class: "hand", x1: 0, y1: 0 });
+  const knob = svg("circle", { class: "knob", r: 10 });
+  const number = svg("text", { class: "degrees", y: 6 });
+  const element = svg("svg", {
+    viewBox: "-112 -112 224 224", class: "ring", tabindex: 0, role: "slider",
+    "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 359,
+  }, svg("circle", { class: "path", r: RADIUS }), ticks, hand, svg("circle", { class: "hub", r: 30 }), number, knob);
+  let degrees = 0;
+  let held = false;
+
+  function set(next) {
+    degrees = ((next % 360) + 360) % 360;
+    const [x, y] = at(degrees, RADIUS);
+    knob.setAttribute("cx", x);
+    knob.setAttribute("cy", y);
+    hand.setAttribute("x2", x);
+    hand.setAttribute("y2", y);
+    number.textContent = `${Math.round(degrees) % 360}°`;
+    element.setAttribute("aria-valuenow", Math.round(degrees) % 360);
+    element.setAttribute("aria-valuetext", `${Math.round(degrees) % 360} degrees`);
+  }
+
+  function turn(next) {
+    set(next);
+    onTurn(degrees);
+  }
+
+  function follow(event) {
+    const box = element.getBoundingClientRect();
+    const x = event.clientX - box.left - box.width / 2;
+    const y = event.clientY - box.top - box.height / 2;
+    turn(Math.round((Math.atan2(y, x) * 180) / Math.PI + 90));
+  }
+
+  element.addEventListener("pointerdown", (event) => {
+    held = true;
+    element.setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  element.addEventListener("pointermove", (event) => held && follow(event));
+  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { held = false; });
+
+  const STEPS = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5, PageUp: 20, PageDown: -20 };
+  element.addEventListener("keydown", (event) => {
+    if (event.key in STEPS) turn(degrees + STEPS[event.key]);
+    else if (event.key === "Home") turn(0);
+    else return;
+    event.preventDefault();
+  });
+
+  // known and trained: lists of degrees
+  function mark(known, trained) {
+    const seen = new Set(trained);
+    ticks.replaceChildren(...known.map((view) => {
+      const [x1, y1] = at(view, RADIUS + 12);
+      const [x2, y2] = at(view, RADIUS + 22);
+      return svg("line", { x1, y1, x2, y2, class: seen.has(view) ? "seen" : "" });
+    }));
+  }
+
+  set(0);
+  return { element, set, mark, get degrees() { return degrees; } };
+}

@@ -1,0 +1,65 @@
+// Votes in the plane: dots that fade with their weight, rings for the means.
+
+import { category } from "./palette.js";
+import { svg } from "./dom.js";
+
+const SIZE = 400;
+const MARGIN = 26;
+
+export function createScatter(label) {
+  const dots = svg("g", { class: "dots" });
+  const trails = svg("g", { class: "trails" });
+  const rings = svg("g", { class: "rings" });
+  const element = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "scatter", role: "img", "aria-label": label }, dots, trails, rings);
+  let place = null;
+
+  // Axes stay fixed over the iterations, wide enough for all but the farthest votes and for every mean.
+  function fit(points, means) {
+    const robust = (values) => {
+      const sorted = [...values].sort((a, b) => a - b);
+      const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+      return [at(0.01), at(0.99)];
+    };
+    const range = (axis) => {
+      const [low, high] = robust(points.map((point) => point[axis]));
+      const centres = means.map((mean) => mean[axis]);
+      return [Math.min(low, ...centres), Math.max(high, ...centres)];
+    };
+    const [[left, right], [low, high]] = [range("x"), range("y")];
+    const scale = (SIZE - 2 * MARGIN) / Math.max(right - left, high - low, 1e-6);
+    const inside = (value) => Math.max(4, Math.min(SIZE - 4, value));
+    place = ({ x, y }) => [
+      inside(SIZE / 2 + (x - (left + right) / 2) * scale),
+      inside(SIZE / 2 - (y - (low + high) / 2) * scale),
+    ];
+  }
+
+  function load(points, iterations) {
+    fit(points, iterations.flatMap((step) => step.means));
+    dots.replaceChildren(...points.map((point) => {
+      const [cx, cy] = place(point);
+      return svg("circle", { cx, cy, r: 3.2, fill: category(point.class) });
+    }));
+    rings.replaceChildren(...iterations[0].means.map((mean) => svg("g", { class: "mean", "data-class": mean.class },
+      svg("circle", { r: 11, stroke: category(mean.class) }),
+      svg("text", { y: 4.5, fill: category(mean.class) }, String(mean.class)))));
+    trails.replaceChildren(...iterations[0].means.map((mean, index) => svg("polyline", {
+      points: iterations.map((step) => place(step.means[index]).join(",")).join(" "), stroke: category(mean.class),
+    })));
+  }
+
+  function show({ means, weight }) {
+    const most = Math.max(...weight, 1e-9);
+    [...dots.children].forEach((dot, index) => {
+      const share = weight[index] / most;
+      dot.style.opacity = 0.1 + 0.75 * share;
+      dot.setAttribute("r", 2.2 + 2 * share);
+    });
+    [...rings.children].forEach((ring, index) => {
+      const [x, y] = place(means[index]);
+      ring.style.transform = `translate(${x}px, ${y}px)`;
+    });
+  }
+
+  return { element, load, show };
+}

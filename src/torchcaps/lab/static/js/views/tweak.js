@@ -1,0 +1,101 @@
+// View 2: the winning capsule's sixteen numbers as sliders, the reconstruction following.
+
+import { button, card, h, icon } from "../dom.js";
+import { createImage, figure, ink } from "../canvas_image.js";
+import { createNotice } from "../notice.js";
+import { createSlider } from "../slider.js";
+import { createSwing } from "../swing.js";
+import { createVerdict } from "../verdict.js";
+import { currentImage, currentReading, imageVersion } from "../state.js";
+import { newest } from "../api.js";
+
+const SIZE = 16;
+const REACH = 0.6;
+
+export function create(stage) {
+  const before = figure(createImage({ label: "The image of Draw" }), "Drawn");
+  const after = createImage({ label: "Reconstruction from the sliders", kind: "large" });
+  const verdict = createVerdict();
+  let original = null; // pose as the network found it
+  let target = null;
+  let version = -1;
+
+  const missing = createNotice(stage);
+  const askTweak = newest("api/tweak", (answer) => after.draw(ink(answer.reconstruction)), missing);
+  const askDraw = newest("api/draw", (answer) => adopt(answer), missing);
+  const swing = createSwing(REACH, (dimension, value) => {
+    sliders[dimension].set(value);
+    send();
+  }, refreshPlay);
+
+  const sliders = Array.from({ length: SIZE }, (_, index) => createSlider({
+    label: `${index + 1}`, min: -REACH, max: REACH, step: 0.01, value: 0, format: signedText, kind: "line",
+    onInput: () => { swing.stop(); send(); },
+  }));
+  sliders.forEach((slider, index) => slider.input.setAttribute("aria-label", `Dimension ${index + 1}`));
+  const plays = sliders.map((_, index) => h("button", {
+    type: "button", class: "quiet mini", onclick: () => swing.toggle(index, sliders[index].value),
+  }));
+
+  stage.append(
+    card("w4 wide-first result", "Reconstruction", "from the sliders alone", verdict.element, after.element,
+      h("div", { class: "tweak-tools" }, before.element,
+        h("div", { class: "row" }, button("Reset", reset, "main"), button("Random", random)))),
+    card("w8 wide-first result", "The capsule", "sixteen numbers; ▸ swings one of them to and fro",
+      h("div", { class: "dimensions" }, sliders.map((slider, index) => h("div", { class: "dimension" }, slider.element, plays[index])))),
+  );
+  refreshPlay(null);
+
+  function adopt(answer) {
+    original = answer.pose;
+    target = answer.best;
+    version = imageVersion();
+    before.draw(ink(currentImage()));
+    verdict.set(String(target), `the capsule of ${target}, ${answer.lengths[target].toFixed(2)} long`);
+    reset();
+  }
+
+  function place(pose) {
+    const reach = Math.max(REACH, ...pose.map(Math.abs));
+    pose.forEach((value, index) => sliders[index].set(value, [-reach, reach]));
+  }
+
+  function send() {
+    if (target !== null) askTweak({ pose: sliders.map((slider) => slider.value), target });
+  }
+
+  function reset() {
+    if (!original) return;
+    swing.stop();
+    place(original);
+    send();
+  }
+
+  function random() {
+    if (!original) return;
+    swing.stop();
+    place(original.map((value) => Math.max(-REACH, Math.min(REACH, value + (Math.random() - 0.5) * 0.5))));
+    send();
+  }
+
+  function refreshPlay(moving) {
+    plays.forEach((play, index) => {
+      play.replaceChildren(icon(index === moving ? "pause" : "play"));
+      play.setAttribute("aria-label", `${index === moving ? "Stop" : "Animate"} dimension ${index + 1}`);
+      play.setAttribute("aria-pressed", String(index === moving));
+    });
+  }
+
+  return {
+    show() {
+      if (version === imageVersion() || !currentImage()) return;
+      if (currentReading()) adopt(currentReading());
+      else askDraw({ image: currentImage() });
+    },
+    hide: swing.stop,
+  };
+}
+
+function signedText(value) {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+}

@@ -1,0 +1,80 @@
+// View 4: the votes for the three likeliest digits, iteration by iteration.
+
+import { card, h } from "../dom.js";
+import { createBars } from "../bars.js";
+import { createChoices } from "../choices.js";
+import { createHistograms } from "../histogram.js";
+import { createImage, figure, ink } from "../canvas_image.js";
+import { createNotice } from "../notice.js";
+import { createPlayer } from "../player.js";
+import { createScatter } from "../scatter.js";
+import { createSlider } from "../slider.js";
+import { createVerdict } from "../verdict.js";
+import { category } from "../palette.js";
+import { currentImage, imageVersion } from "../state.js";
+import { newest } from "../api.js";
+
+const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
+
+export function create(stage) {
+  const scatter = createScatter("Votes in the plane of their two principal axes");
+  const histograms = createHistograms("Distances of votes to the mean of their class");
+  const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Activation of each class at this iteration" });
+  const player = createPlayer({ label: "Iteration", onChange: draw });
+  const picture = figure(createImage({ label: "The image of Draw", resolution: 168 }), "From Draw");
+  const verdict = createVerdict();
+  const axes = h("p", { class: "soft small" });
+  const routing = createChoices({ label: "Routing", options: ROUTINGS, value: "dynamic", onChange: send });
+  const length = createSlider({ label: "Iterations", min: 1, max: 10, step: 1, value: 5, onInput: send });
+  let answer = null;
+  let version = -1;
+
+  stage.append(
+    h("div", { class: "w12 toolbar" }, picture.element,
+      h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element),
+      h("div", { class: "tool grow" }, length.element), verdict.element),
+    card("w7 wide-first result", "Votes and their means", "brighter: more weight", player.element, scatter.element, axes),
+    h("div", { class: "w5 stack wide-first result" },
+      card("", "Distance to the mean", "weighted by assignment, root scale", histograms.element),
+      card("", "Activation", "at this iteration", bars.element)),
+  );
+
+  const ask = newest("api/votes", (next) => {
+    answer = next;
+    const classes = answer.iterations[0].means.map((mean) => mean.class);
+    scatter.load(answer.points, answer.iterations);
+    histograms.load(classes, answer.iterations);
+    axes.textContent = `The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
+      + `${answer.points.length} of the strongest votes for ${classes.join(", ")} are drawn, and the thin line is each mean’s path.`;
+    player.load(answer.iterations.length, 0);
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
+  }, createNotice(stage));
+
+  function draw(index) {
+    if (!answer) return;
+    const step = answer.iterations[index];
+    scatter.show(step);
+    histograms.show(step);
+    const best = step.activation.indexOf(Math.max(...step.activation));
+    const marks = Object.fromEntries(step.means.map((mean) => [mean.class, category(mean.class)]));
+    bars.update(step.activation, marks);
+    verdict.set(String(best), `is ahead after ${index + 1} of ${answer.iterations.length}`);
+  }
+
+  function send() {
+    if (!currentImage()) return;
+    player.stop();
+    version = imageVersion();
+    picture.draw(ink(currentImage()));
+    ask({ image: currentImage(), routing: routing.value, iterations: length.value });
+  }
+
+  return {
+    show: () => version !== imageVersion() && send(),
+    hide: player.stop,
+  };
+}
+
+function percent(share) {
+  return `${Math.round(share * 100)} %`;
+}
