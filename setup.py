@@ -53,7 +53,10 @@ setup(
     # The recipes stand beside the code for people to find, and travel inside the package.
     packages=[*find_packages("src"), "torchcaps.recipes"],
     package_dir={"": "src", "torchcaps.recipes": "recipes"},
-    package_data={"torchcaps": ["py.typed", "kernels/*.cpp", "kernels/*.h"], "torchcaps.recipes": ["*.toml"]},
+    package_data={
+        "torchcaps": ["py.typed", "kernels/*.cpp", "kernels/*.h", "lab/assets/*", "lab/static/**/*"],
+        "torchcaps.recipes": ["*.toml"],
+    },
     ext_modules=[
         Pybind11Extension(
             "torchcaps.kernels._native",

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+
+def docs_page(document: Mapping[str, Any]) -> str:
+    """The API's document as a plain page: what FastAPI offers would be fetched from another host.
+
+    >>> page = docs_page({"info": {"title": "The lab", "version": "1"}, "paths": {}})
+    >>> "<h1>The lab 1</h1>" in page
+    True
+    """
+    info = document["info"]
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(info['title'])}: the API</title>",
+        '<link rel="stylesheet" href="/docs.css"></head><body><main>',
+        f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
+        f"<p>{escape(info.get('description', ''))}</p>",
+        '<p><a href="/">The lab</a> · <a href="/openapi.json">OpenAPI document</a></p>',
+    ]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            parts += _operation(document, path, method, operation)
+    return "\n".join([*parts, "</main></body></html>"])
+
+
+def _operation(
+    document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]
+) -> list[str]:
+    asked = operation.get("requestBody", {}).get("content", {})
+    answered = operation.get("responses", {}).get("200", {}).get("content", {})
+    faults = [
+        f"<li>{status}: {escape(told['description'])}</li>"
+        for status, told in operation.get("responses", {}).items()
+        if status != "200"
+    ]
+    return [
+        f"<section><h2><code>{escape(method.upper())} {escape(path)}</code></h2>",
+        f"<p>{escape(operation.get('description', ''))}</p>",
+        *_schema(document, "asks for", asked),
+        *_schema(document, "answers", answered),
+        f"<details><summary>errors</summary><ul>{''.join(faults)}</ul></details></section>",
+    ]
+
+
+def _schema(document: Mapping[str, Any], title: str, content: Mapping[str, Any]) -> list[str]:
+    schema = content.get("application/json", {}).get("schema")
+    if not schema:
+        return []
+    name = schema.get("$ref", "").rpartition("/")[2]
+    shown = json.dumps(document.get("components", {}).get("schemas", {}).get(name, schema), indent=1)
+    return [f"<details><summary>{title} {escape(name)}</summary><pre>{escape(shown)}</pre></details>"]

@@ -1,0 +1,63 @@
+"""Draw a digit and see who sends where; turn the numbers of its pose and see it follow."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from torchcaps.capsules import Capsules
+from torchcaps.lab.looking import Seen, class_capsules, look
+from torchcaps.lab.schemas import DrawQuestion, TweakQuestion
+from torchcaps.lab.weights import Shelf, as_numbers
+
+MODEL = ("capsnet_small", "mnist")
+
+
+def draw(shelf: Shelf, asked: DrawQuestion) -> dict[str, Any]:
+    """Read a digit: lengths and poses of the class capsules, the best one drawn, couplings over the image."""
+    begun = time.perf_counter()
+    trained = shelf[MODEL]
+    seen = look(trained.model, trained.prepare(asked.image))
+    capsules = class_capsules(seen.output)
+    best = int(capsules.activation[0].argmax())
+    drawn = seen.output.reconstruction
+    if drawn is None:
+        drawn = trained.model.reconstruct(capsules, torch.tensor([best]))
+    poses = as_numbers(capsules.pose[0])
+    return {
+        "best": best,
+        "lengths": as_numbers(capsules.activation[0]),
+        "reconstruction": as_numbers(drawn[0, 0]),
+        "pose": poses[best],
+        "poses": poses,
+        "grid": list(seen.children.activation.shape[1:3]),
+        "couplings": couplings(seen),
+        "elapsed_ms": round(1000 * (time.perf_counter() - begun), 1),
+    }
+
+
+@torch.no_grad()
+def couplings(seen: Seen) -> list[Any]:
+    r"""How much of what stands at each place goes to each class, `[iterations, classes, h, w]`.
+
+    Coupling times the child's length, :math:`c_{ij} \|u_i\|`, added up over the types at a place, and scaled
+    to largest value 1 over all iterations.
+    """
+    _, height, width, types = seen.children.activation.shape
+    steps = seen.layer.trace(seen.children)
+    coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
+    sent = coupling * seen.children.activation.reshape(1, -1, 1)
+    places = sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)
+    return as_numbers(places / places.amax().clamp(min=1e-12))
+
+
+@torch.no_grad()
+def tweak(shelf: Shelf, asked: TweakQuestion) -> dict[str, Any]:
+    """Draw the class capsule `target` as if it had this pose."""
+    trained = shelf[MODEL]
+    pose = torch.zeros(1, trained.model.num_classes, len(asked.pose))
+    pose[0, asked.target] = torch.tensor(asked.pose)
+    drawn = trained.model.reconstruct(Capsules.from_vectors(pose), torch.tensor([asked.target]))
+    return {"reconstruction": as_numbers(drawn[0, 0])}

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcaps.models import Model
+from torchcaps.training import Card, RunError, load_weights
+from torchcaps.training.weights import preprocess_of
+
+Key = tuple[str, str]
+
+# Everything that some view looks at: (model, data).
+NEEDED: tuple[Key, ...] = (
+    ("capsnet_small", "mnist"),
+    ("shared_capsnet", "mnist"),
+    ("pooled_cnn", "mnist"),
+    ("capsnet_small", "multimnist"),
+    ("capsnet_cnn", "multimnist"),
+    ("matrix_capsnet_small", "toys"),
+    ("pooled_cnn", "toys"),
+)
+
+
+class NoWeightsError(Exception):
+    """A view asked for a network whose weights are not there."""
+
+
+class Trained:
+    """A trained network with its card: raw pixels in, images as it was trained on out.
+
+    Args:
+        model: the network.
+        card: how its images are prepared, and what its classes are called.
+    """
+
+    def __init__(self, model: Model, card: Card) -> None:
+        self.model, self.card = model.eval(), card
+        self._preprocess = preprocess_of(card)
+
+    def prepare(self, pixels: Sequence[Any] | Tensor) -> Tensor:
+        """A batch of one from numbers in 0..1, `[C, H, W]` or `[H, W]`, by way of the bytes of a picture."""
+        image = torch.as_tensor(pixels, dtype=torch.float32)
+        raw = (image * 255).round().to(torch.uint8)
+        return self._preprocess.test(raw.reshape(1, -1, *raw.shape[-2:]))
+
+    def describe(self, data: str) -> dict[str, Any]:
+        """Name, size and test results, for the status."""
+        found = next((fact for fact in self.card.facts.values() if isinstance(fact, dict)), {})
+        metrics = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        return {"model": self.card.model, "data": data, "weights": weights, "metrics": metrics}
+
+
+class Shelf:
+    """The networks the lab has, by model and data; a missing one is only missed by whoever asks for it."""
+
+    def __init__(self, trained: Mapping[Key, tuple[Model, Card]]) -> None:
+        self._trained = {key: Trained(*pair) for key, pair in trained.items()}
+
+    def __getitem__(self, key: Key) -> Trained:
+        if key not in self._trained:
+            raise NoWeightsError(f"there are no weights of {key[0]} trained on {key[1]} here")
+        return self._trained[key]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """All that is there, for the status."""
+        return [trained.describe(data) for (_, data), trained in self._trained.items()]
+
+
+def load_shelf() -> Shelf:
+    """The networks whose weights come with the package, as many as are there."""
+    from torchcaps.models import pretrained_path
+
+    found = {}
+    for model, data in NEEDED:
+        try:
+            found[model, data] = load_weights(pretrained_path(model, data))
+        except (ValueError, OSError, RunError):
+            continue  # the status says what is there, and the view that needs it says what is not
+    return Shelf(found)
+
+
+def as_numbers(values: Tensor, digits: int = 4) -> Any:
+    """Nested lists of rounded numbers: JSON grows threefold with digits that no screen can show.
+
+    >>> as_numbers(torch.tensor([[1 / 3, 1.0]]))
+    [[0.3333, 1.0]]
+    """
+    return values.detach().double().numpy().round(digits).tolist()
