@@ -54,7 +54,15 @@ setup(
     packages=[*find_packages("src"), "torchcaps.recipes"],
     package_dir={"": "src", "torchcaps.recipes": "recipes"},
     package_data={
-        "torchcaps": ["py.typed", "kernels/*.cpp", "kernels/*.h", "lab/assets/*", "lab/static/**/*"],
+        "torchcaps": [
+            "py.typed",
+            "kernels/*.cpp",
+            "kernels/*.h",
+            "lab/assets/*",
+            "lab/static/**/*",
+            "weights/*",
+            "experiments/*.css",
+        ],
         "torchcaps.recipes": ["*.toml"],
     },
     ext_modules=[

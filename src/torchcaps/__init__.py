@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         reconstruction_loss,
         spread_loss,
     )
-    from torchcaps.models import Output, create_model, list_models
+    from torchcaps.models import Output, create_model, list_models, list_pretrained
     from torchcaps.routing import Routed, Routing, create_routing, list_routings
 
 __version__ = "0.1.0"
@@ -51,6 +51,7 @@ __all__ = [
     "create_routing",
     "length",
     "list_models",
+    "list_pretrained",
     "list_routings",
     "margin_loss",
     "reconstruction_loss",
@@ -76,6 +77,7 @@ _HOME = {
     "create_routing": "routing",
     "length": "capsules",
     "list_models": "models",
+    "list_pretrained": "models",
     "list_routings": "routing",
     "margin_loss": "losses",
     "reconstruction_loss": "losses",

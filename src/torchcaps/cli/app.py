@@ -10,8 +10,10 @@ from torchcaps.cli.bench import bench
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
+from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.train import train
 
 FAILED, USAGE = 1, 2
@@ -24,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, data, models, demo, bench):
+for command in (train, evaluate, predict, reproduce, data, models, demo, bench, lab):
     app.command()(command)
 
 

@@ -104,6 +104,18 @@ def model_table(classes: int, channels: int, size: int) -> None:
     console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
 
 
+def claim_table() -> None:
+    """Print all experiments, with what they need and how long they take."""
+    from torchcaps.experiments.listing import list_claims
+
+    table = plain_table("experiment", "the claim", "needs", ">minutes")
+    for claim in list_claims():
+        table.add_row(claim.name, claim.claim, claim.data, str(claim.minutes))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("\nMinutes on 2 CPU cores; every one has a --quick form of at most 3, which needs nothing.")
+
+
 def dataset_table() -> None:
     """Print all data sets."""
     from torchcaps.data import list_datasets

@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchcaps.models.base import Model
+from torchcaps.models.pretrained import described, load_tensors, pretrained_path
 from torchcaps.registry import Registry, suggest
 from torchcaps.routing import Routing, routing_options
 
 MODELS: Registry[Callable[..., Model]] = Registry("model")
 
-# What every model takes.
-SIZES = ("num_classes", "in_channels", "image_size")
+# What every model takes, and what it gets where nothing is said.
+DEFAULT_SIZES: dict[str, Any] = {"num_classes": 10, "in_channels": 1, "image_size": 28}
+SIZES = tuple(DEFAULT_SIZES)
 
 
 def register_model(constructor: Callable[..., Model]) -> Callable[..., Model]:
@@ -27,18 +29,21 @@ def list_models() -> list[str]:
 def create_model(
     name: str,
     *,
-    num_classes: int = 10,
-    in_channels: int = 1,
-    image_size: int | tuple[int, int] = 28,
+    num_classes: int | None = None,
+    in_channels: int | None = None,
+    image_size: int | tuple[int, int] | None = None,
+    pretrained: str | None = None,
     **options: Any,
 ) -> Model:
     """Make a network by name, for any number of classes, channels, and any image size that fits.
 
     Args:
         name: one of `list_models()`.
-        num_classes: number of classes.
-        in_channels: channels of an image.
-        image_size: height and width of an image, or one number for both.
+        num_classes: number of classes; 10 if nothing is said.
+        in_channels: channels of an image; 1 if nothing is said.
+        image_size: height and width of an image, or one number for both; 28 if nothing is said.
+        pretrained: a data set, such as `"mnist"`, that weights come with the package for; sizes and options
+            are then those it was trained with. `list_pretrained()` knows them.
         options: of that network, and of its routing (such as `iterations`).
 
     Example:
@@ -56,7 +61,32 @@ capsnet_small, matrix_capsnet, matrix_capsnet_small, norb_cnn, pooled_cnn, share
     for option in options:
         if known is not None and option not in known:
             raise ValueError(f"model {name!r} has no option {option!r}: {suggest(option, known)}")
-    return constructor(num_classes=num_classes, in_channels=in_channels, image_size=image_size, **options)
+    sizes = {"num_classes": num_classes, "in_channels": in_channels, "image_size": image_size}
+    given = {size: value for size, value in sizes.items() if value is not None}
+    if pretrained is None:
+        return constructor(**(DEFAULT_SIZES | given), **options)
+    path = pretrained_path(name, pretrained)
+    card = described(path)
+    built = {size: card[size] for size in SIZES} | card["options"]
+    for asked, value in (given | options).items():
+        has = built.get(asked)
+        if as_pair(value) != as_pair(has):
+            raise ValueError(
+                f"the weights of {name} trained on {pretrained!r} have {asked}={has!r}, not {value!r}: "
+                f"leave {asked} out, or build the model without pretrained and train it"
+            )
+    model = constructor(**{**built, "image_size": tuple(card["image_size"])})
+    load_tensors(model, path)
+    return model.eval()
+
+
+def as_pair(value: Any) -> Any:
+    """One number for height and width as both, as files keep it.
+
+    >>> as_pair(28), as_pair((28, 28)), as_pair("dynamic")
+    ([28, 28], [28, 28], 'dynamic')
+    """
+    return [value, value] if isinstance(value, int) else list(value) if isinstance(value, tuple) else value
 
 
 def model_options(name: str, routing: str | Routing | None = None) -> list[str] | None:

@@ -1,0 +1,194 @@
+"""What an experiment works with: it trains through it, and leaves numbers, figures and a verdict with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchcaps.data.atomic import replaced_on_success
+from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
+from torchcaps.models import Model, pretrained_path
+from torchcaps.training.engine import train
+from torchcaps.training.errors import RunError
+from torchcaps.training.recipe import Recipe
+from torchcaps.training.stopping import Stopper
+from torchcaps.training.watching import Watcher
+from torchcaps.training.weights import load_weights
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+
+class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+    """The experiment was stopped, saved; the same command goes on."""
+
+
+class Study:
+    """One run of an experiment, in its own folder.
+
+    Whatever takes long goes through `train` or `keep`, which remember what they have done: an interrupted
+    experiment started again goes on where it stopped. What is to be seen is added in the order of the report.
+
+    Args:
+        out: the folder.
+        quick: small data and short training, to be done within 3 minutes on 2 cores.
+        seed: of every random number.
+        data_dir: where data sets lie, if not in the usual places.
+        deadline: the clock (`time.monotonic()`) at which to stop, saved.
+        watch: makes what is told of each training.
+        say: is told what is being done.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     study = Study(folder, quick=True)
+        ...     study.keep("answer", lambda: {"value": 42})["value"]
+        42
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        *,
+        quick: bool,
+        seed: int = 0,
+        data_dir: str | None = None,
+        deadline: float | None = None,
+        watch: Callable[[], Watcher] = Watcher,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.out = Path(out)
+        self.quick, self.seed, self.data_dir = quick, seed, data_dir
+        self.deadline, self.watch, self.say = deadline, watch, say
+        self.found: list[Found] = []
+        self.numbers: dict[str, Any] = {}
+        self.recipes: dict[str, Any] = {}
+        self.out.mkdir(parents=True, exist_ok=True)
+
+    def train(self, name: str, recipe: Recipe) -> Model:
+        """Train a network, or take the one that this study trained before; it is returned in `eval` mode.
+
+        The recipe's seed is moved on by the study's. The model is the last one, as in the run's result.
+
+        Args:
+            name: of the training inside the study, such as `"capsules"`.
+            recipe: what to train and how.
+        """
+        recipe = recipe.override([f"seed={recipe.seed + self.seed}"])
+        if self.data_dir is not None:
+            recipe = recipe.override([f"data.dir={self.data_dir}"])
+        self.recipes[name] = recipe.to_table()
+        folder = self.out / "trained" / name
+        done = folder / "result.json"
+        if not (done.is_file() and json.loads(done.read_text()).get("status") == "ended"):
+            self.say(f"training {name}: {recipe.model.name} on {recipe.data.name}")
+            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            result = train(recipe, folder, resume=True, budget=left, watch=self.watch())
+            if result["status"] != "ended":
+                raise Interrupted(f"stopped ({result['status']}) while training {name}")
+        result = json.loads(done.read_text())
+        if result["recipe"] != json.loads(json.dumps(recipe.to_table())):
+            raise RunError(
+                f"{folder} was trained with another recipe: give another --out, or remove that folder"
+            )
+        return load_weights(folder / result["model"])[0]
+
+    def pretrained(self, model: str, data: str) -> Model:
+        """A network with the weights that come with torchcaps, in `eval` mode."""
+        model_and_card = load_weights(pretrained_path(model, data))
+        self.recipes[f"{model} on {data}"] = {"pretrained": data, "model": {"name": model}}
+        return model_and_card[0]
+
+    def keep(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `compute` returns, a table of plain values, kept on the disk for when the study goes on."""
+        path = self.out / "kept" / f"{name}.json"
+        if path.is_file():
+            return json.loads(path.read_text(encoding="utf-8"))
+        self.check_time(f"before {name}")
+        self.say(name)
+        text = json.dumps(compute())
+        path.parent.mkdir(exist_ok=True)
+        with replaced_on_success(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return json.loads(text)
+
+    def check_time(self, where: str) -> None:
+        """Stop here if the budget is used up."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise Interrupted(f"stopped (budget) {where}")
+
+    def number(self, name: str, value: float) -> None:
+        """A number for `result.json`; dots make groups, as in `capsules.error`."""
+        self.numbers[name] = value
+
+    def text(self, text: str) -> None:
+        """A paragraph of the report."""
+        self.found.append(Text(text))
+
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        *,
+        caption: str,
+        marked: Sequence[int] = (),
+    ) -> None:
+        """A table of the report.
+
+        Args:
+            title: over it.
+            columns: their names; a unit in brackets, as in `error (%)`.
+            rows: cells: text, numbers (shown to 4 figures), or `None` where there is nothing to say.
+            caption: what to see in it.
+            marked: rows to set apart, such as the published ones.
+        """
+        self.found.append(Table(title, list(columns), [list(row) for row in rows], caption, list(marked)))
+
+    def figure(self, name: str, drawing: Drawing, *, caption: str) -> None:
+        """A figure of the report, written as PNG and SVG; the caption says what to see in it."""
+        from torchcaps.experiments.drawing import save_figure
+
+        self.found.append(Figure(name, save_figure(drawing, self.out / name), caption))
+
+    def animation(self, name: str, frames: Sequence[Any], *, caption: str, milliseconds: int = 400) -> None:
+        """A moving figure of the report: drawings, written one after the other as a GIF."""
+        from torchcaps.experiments.drawing import save_animation
+
+        path = save_animation(frames, self.out / f"{name}.gif", milliseconds)
+        self.found.append(Figure(name, path, caption))
+
+    def verdict(self, holds: bool | None, sentence: str) -> None:
+        """What came out: the claim holds here, or does not, or (`None`) in part; and one plain sentence."""
+        self.found.append(Verdict(holds, sentence))
+
+    def result(self) -> dict[str, Any]:
+        """All that was found, as plain tables."""
+        verdicts = [each for each in self.found if isinstance(each, Verdict)]
+        return {
+            "numbers": self.numbers,
+            "verdicts": [{"holds": each.holds, "sentence": each.sentence} for each in verdicts],
+            "tables": [
+                {"title": each.title, "columns": each.columns, "rows": each.rows}
+                for each in self.found
+                if isinstance(each, Table)
+            ],
+            "recipes": self.recipes,
+        }
+
+
+def deadline_of(budget: float | None) -> float | None:
+    """The clock at which a budget of seconds that starts now is used up."""
+    return Stopper(budget).deadline
+
+
+def percents(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Shares as percentages, to two places.
+
+    >>> percents({"error": 0.01234})
+    {'error': 1.23}
+    """
+    return {name: round(100 * value, 2) for name, value in numbers.items()}
