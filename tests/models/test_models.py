@@ -179,7 +179,6 @@ def test_an_impossible_size_says_which_and_why(name: str, size: Any, layer: str)
     [
         {"image_size": "28"},
         {"image_size": 28.0},
-        {"image_size": None},
         {"image_size": (28,)},
         {"image_size": (28, "28")},
         {"image_size": 0},
@@ -188,7 +187,6 @@ def test_an_impossible_size_says_which_and_why(name: str, size: Any, layer: str)
         {"num_classes": 2.5},
         {"num_classes": "3"},
         {"in_channels": 0},
-        {"in_channels": None},
     ],
 )
 def test_bad_sizes_are_named(name: str, bad: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
+from torchcaps.cli.results import results
 from torchcaps.cli.train import train
 
 FAILED, USAGE = 1, 2
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, reproduce, data, models, demo, bench, lab):
+for command in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
     app.command()(command)
 
 

@@ -102,6 +102,22 @@ def model_table(classes: int, channels: int, size: int) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
+    shipped_table(console)
+
+
+def shipped_table(console: Console) -> None:
+    """Print the trained weights that come with the package."""
+    from torchcaps.models import list_pretrained
+
+    table = plain_table("trained", "on", ">weights", ">error", ">size", "recipe")
+    entries = list_pretrained()
+    for entry in entries:
+        error = percent(entry["metrics"]["test"]["error"])
+        size = f"{entry['bytes'] / 1e6:.1f} MB"
+        table.add_row(entry["model"], entry["data"], f"{entry['weights']:,}", error, size, entry["recipe"])
+    if entries:
+        console.print("\nTrained weights in the package: create_model(name, pretrained=data)\n")
+        console.print(table)
 
 
 def claim_table() -> None:

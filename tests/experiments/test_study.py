@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from torchcaps.experiments.claim import Claim
+from torchcaps.experiments.drawing import axes_of, new_figure
+from torchcaps.experiments.listing import NAMES, find_claim, list_claims
+from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.study import Interrupted, Study
+from torchcaps.training import default_recipe
+from torchcaps.training.errors import RunError
+
+RECIPE = default_recipe("pooled_cnn", "digits").override(
+    ["training.epochs=2", "model.options.stages=[[4], [4]]", "evaluation.also=[]"]
+)
+
+
+def claim_of(run) -> Claim:
+    return Claim("sample", "a < b & c", "nobody", "nothing", "nothing", 1, run)
+
+
+def test_every_claim_is_told_and_has_its_own_file() -> None:
+    claims = list_claims()
+    assert [claim.name for claim in claims] == list(NAMES)
+    for claim in claims:
+        assert claim.claim
+        assert claim.source
+        assert claim.minutes > 0
+
+
+def test_what_was_kept_is_not_computed_again(tmp_path: Path) -> None:
+    calls = []
+
+    def compute() -> dict[str, float]:
+        calls.append(1)
+        return {"value": 0.1}
+
+    for _ in range(2):
+        assert Study(tmp_path, quick=True).keep("part", compute) == {"value": 0.1}
+    assert len(calls) == 1
+
+
+def test_a_training_that_ended_is_not_repeated(tmp_path: Path) -> None:
+    first = Study(tmp_path, quick=True).train("cnn", RECIPE)
+    stamp = (tmp_path / "trained/cnn/result.json").stat().st_mtime_ns
+    second = Study(tmp_path, quick=True).train("cnn", RECIPE)
+    assert (tmp_path / "trained/cnn/result.json").stat().st_mtime_ns == stamp
+    for one, two in zip(first.parameters(), second.parameters()):
+        assert one.equal(two)
+
+
+def test_a_training_with_another_recipe_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    Study(tmp_path, quick=True).train("cnn", RECIPE)
+    with pytest.raises(RunError, match="another recipe"):
+        Study(tmp_path, quick=True).train("cnn", RECIPE.override(["training.epochs=3"]))
+
+
+def test_a_study_out_of_time_stops_saved_and_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    stopped = Study(tmp_path / "a", quick=True, deadline=time.monotonic())
+    with pytest.raises(Interrupted):
+        stopped.train("cnn", RECIPE)
+    with pytest.raises(Interrupted):
+        stopped.keep("part", dict)
+    resumed = Study(tmp_path / "a", quick=True).train("cnn", RECIPE)
+    straight = Study(tmp_path / "b", quick=True).train("cnn", RECIPE)
+    for one, two in zip(resumed.parameters(), straight.parameters()):
+        assert one.equal(two)
+
+
+def test_the_seed_of_the_study_moves_every_training(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True, seed=5)
+    study.train("cnn", RECIPE)
+    assert study.recipes["cnn"]["seed"] == 5
+
+
+def test_a_folder_holds_one_kind_of_run(tmp_path: Path) -> None:
+    def run(study: Study) -> None:
+        study.verdict(True, "it does")
+
+    reproduce(claim_of(run), tmp_path, quick=True)
+    with pytest.raises(ValueError, match="holds the quick form with seed 0"):
+        reproduce(claim_of(run), tmp_path, quick=False)
+    with pytest.raises(ValueError, match="seed 0"):
+        reproduce(claim_of(run), tmp_path, quick=True, seed=1)
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict]] = []
+        self.open: list[str] = []
+        self.words = ""
+
+    def handle_starttag(self, tag, attributes) -> None:
+        self.seen.append((tag, dict(attributes)))
+        if tag not in ("meta", "img", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data) -> None:
+        self.words += data
+
+
+def test_the_report_stands_alone_and_says_what_was_found(tmp_path: Path) -> None:
+    def run(study: Study) -> None:
+        figure = new_figure()
+        axes_of(figure)[0].plot([0, 1])
+        study.figure("line", figure, caption="A line <rising>.")
+        study.animation("moving", [figure, figure], caption="It moves.")
+        study.table("Rows", ["name", "error (%)"], [["ours", 1.2345], ["theirs", None]], caption="See.")
+        study.text("Plain words.")
+        study.verdict(None, "In part.")
+        study.number("ours.error", 1.2345)
+
+    result = reproduce(claim_of(run), tmp_path, quick=True)
+    for name in ("line.png", "line.svg", "moving.gif", "result.json", "report.html"):
+        assert (tmp_path / name).stat().st_size > 0
+    assert json.loads((tmp_path / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert result["numbers"] == {"ours.error": 1.2345}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open
+    assert "A < b & c" in tags.words
+    assert "1.234" in tags.words
+    assert "Plain words." in tags.words
+    assert "The claim holds in part" in tags.words
+    assert not [tag for tag, _ in tags.seen if tag in ("script", "link", "iframe")]
+    sources = [attributes["src"] for tag, attributes in tags.seen if tag == "img"]
+    assert len(sources) == 2
+    assert all(source.startswith("data:image/") for source in sources)
+
+
+def test_an_unknown_claim_is_named() -> None:
+    with pytest.raises(ValueError, match="did you mean 'viewpoints'"):
+        find_claim("viewpoint")

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from torchcaps import create_model
+from torchcaps.data.errors import DataError
+from torchcaps.models import list_pretrained, pretrained
+from torchcaps.training.weights import Card, load_weights, save_weights
+from torchcaps.training.zoo import check_shipped, keep_entry
+
+CARD = Card("pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("a", "b", "c"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of shipped weights with one small network in it."""
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    save_weights(tmp_path / "small.safetensors", CARD.build(), CARD)
+    entry = {
+        "model": "pooled_cnn",
+        "data": "letters",
+        "file": "small.safetensors",
+        "sha256": pretrained.digest(tmp_path / "small.safetensors", 0),
+    }
+    keep_entry(entry, tmp_path)
+    pretrained.digest.cache_clear()
+    return tmp_path
+
+
+def test_pretrained_takes_sizes_options_and_weights_from_the_file(folder: Path) -> None:
+    model = create_model("pooled_cnn", pretrained="letters")
+    assert model.num_classes == 3
+    assert model.image_size == (16, 16)
+    assert not model.training
+    saved, _ = load_weights(folder / "small.safetensors")
+    images = torch.rand(2, 1, 16, 16)
+    assert torch.equal(model(images).scores, saved(images).scores)
+
+
+def test_the_same_sizes_may_be_said_again(folder: Path) -> None:
+    create_model("pooled_cnn", pretrained="letters", image_size=16, num_classes=3, stages=[[4], [4]])
+
+
+@pytest.mark.parametrize("asked", [{"num_classes": 10}, {"image_size": 28}, {"stages": [[8], [4]]}])
+def test_other_sizes_than_the_weights_are_refused(folder: Path, asked: dict) -> None:
+    with pytest.raises(ValueError, match=f"have {next(iter(asked))}="):
+        create_model("pooled_cnn", pretrained="letters", **asked)
+
+
+def test_unknown_weights_are_named(folder: Path) -> None:
+    with pytest.raises(ValueError, match="did you mean 'letters'"):
+        create_model("pooled_cnn", pretrained="leters")
+    with pytest.raises(ValueError, match="none of this model do"):
+        create_model("capsnet", pretrained="letters")
+
+
+def test_a_changed_file_is_refused(folder: Path) -> None:
+    with open(folder / "small.safetensors", "r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    pretrained.digest.cache_clear()
+    with pytest.raises(ValueError, match="not the file that was shipped"):
+        create_model("pooled_cnn", pretrained="letters")
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    (folder / "small.safetensors").unlink()
+    with pytest.raises(ValueError, match="is missing"):
+        create_model("pooled_cnn", pretrained="letters")
+
+
+def test_weights_of_another_shape_are_named(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"is \[4\] in the file and \[8\] in the model"):
+        pretrained.load_tensors(
+            create_model("pooled_cnn", num_classes=3, image_size=16, stages=[[8], [4]]),
+            folder / "small.safetensors",
+        )
+
+
+def test_weights_that_are_missing_are_named(folder: Path) -> None:
+    deeper = create_model("pooled_cnn", num_classes=3, image_size=16, stages=[[4, 4], [4]])
+    with pytest.raises(ValueError, match="does not fit"):
+        pretrained.load_tensors(deeper, folder / "small.safetensors")
+
+
+def test_a_newer_entry_takes_the_place_of_the_older(tmp_path: Path) -> None:
+    for sha in ("old", "new"):
+        keep_entry({"model": "a", "data": "b", "file": "a-b.safetensors", "sha256": sha}, tmp_path)
+    entries = json.loads((tmp_path / "index.json").read_text())
+    assert [entry["sha256"] for entry in entries] == ["new"]
+
+
+def test_all_shipped_weights_fit_into_15_megabytes() -> None:
+    assert sum(entry["bytes"] for entry in list_pretrained()) <= 15e6
+    files = {path.name for path in pretrained.FOLDER.glob("*.safetensors")}
+    assert files == {entry["file"] for entry in list_pretrained()}
+
+
+SHIPPED = [(entry["model"], entry["data"]) for entry in list_pretrained() if entry["data"] != "toys"]
+TOYS = [(entry["model"], entry["data"]) for entry in list_pretrained() if entry["data"] == "toys"]
+
+
+@pytest.mark.parametrize(("model", "data"), SHIPPED)
+def test_shipped_weights_are_as_good_as_the_index_says(model: str, data: str) -> None:
+    try:
+        check_shipped(model, data)
+    except DataError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.slow  # renders the toys it has not got
+@pytest.mark.parametrize(("model", "data"), TOYS)
+def test_shipped_weights_for_toys_are_as_good_as_the_index_says(model: str, data: str) -> None:
+    check_shipped(model, data)
+
+
+def test_the_check_of_shipped_weights_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not SHIPPED:
+        pytest.skip("no weights are shipped yet")
+    model, data = SHIPPED[0]
+    copied = shutil.copytree(pretrained.FOLDER, tmp_path / "weights")
+    index = json.loads((copied / "index.json").read_text())
+    for entry in index:
+        entry["sample"]["right"] -= 2
+    (copied / "index.json").write_text(json.dumps(index))
+    monkeypatch.setattr(pretrained, "FOLDER", copied)
+    with pytest.raises(Exception, match=r"the index says|data set"):
+        check_shipped(model, data)
