@@ -73,3 +73,21 @@ def test_sizes() -> None:
     assert Preprocess(resize=24, crop=20).output_size((28, 20)) == (20, 20)
     with pytest.raises(ValueError, match="crop"):
         Preprocess().test_crops(torch.zeros(1, 1, 4, 4))
+
+
+def test_half_of_the_images_are_flipped_and_nothing_else_changes() -> None:
+    images = torch.randint(0, 256, (400, 1, 6, 6), dtype=torch.uint8)
+    flipping, plain = Preprocess(shift=1, flip=True), Preprocess(shift=1)
+    numbers = flipping.draw(400, torch.Generator().manual_seed(0))
+    assert numbers.shape == (400, 7)
+    made, unflipped = flipping.train(images, numbers), plain.train(images, numbers[:, :6])
+    swapped = (made == unflipped.flip(-1)).flatten(1).all(1)
+    kept = (made == unflipped).flatten(1).all(1)
+    assert bool((swapped | kept).all())
+    assert 150 < int(swapped.sum()) < 250
+    assert torch.equal(flipping.test(images), plain.test(images))
+
+
+def test_flip_must_be_true_or_false() -> None:
+    with pytest.raises(ValueError, match="'flip' must be true or false"):
+        Preprocess(flip=1)

@@ -162,6 +162,16 @@ def brightness_contrast(
     return brightness_contrast_with(images, brightness, contrast, numbers)
 
 
+def flip_with(images: Tensor, numbers: Tensor) -> Tensor:
+    """Swap left and right in the images whose number, of `numbers` `[B]`, is below one half.
+
+    >>> flip_with(torch.tensor([[[[1, 2]]], [[[1, 2]]]]), torch.tensor([0.2, 0.7])).flatten(1)
+    tensor([[2, 1],
+            [1, 2]])
+    """
+    return torch.where((numbers < 0.5).view(-1, 1, 1, 1), images.flip(-1), images)
+
+
 def _check_crop(images: Tensor, size: int) -> None:
     if not 1 <= size <= min(images.shape[2:]):
         raise ValueError(

@@ -20,6 +20,7 @@ class Preprocess:
     3. `shift`: moved by up to so many pixels, in training.
     4. `crop`: a window of this side, at a random place in training and from the middle in test.
     5. `brightness` and `contrast`: varied by ± these, in training; kept within 0..1 unless standardised.
+    6. `flip`: left and right swapped in half of the images, in training.
 
     The order is that of the published smallNORB experiments: standardised as a whole, then cropped, then
     varied.
@@ -36,6 +37,7 @@ class Preprocess:
     crop: int | None = None
     brightness: float = 0.0
     contrast: float = 0.0
+    flip: bool = False
 
     def __post_init__(self) -> None:
         for name in ("resize", "crop"):
@@ -43,10 +45,11 @@ class Preprocess:
         self._check("shift", self.shift, (int,), at_least=0)
         self._check("brightness", self.brightness, (int, float), at_least=0)
         self._check("contrast", self.contrast, (int, float), at_least=0)
-        if not isinstance(self.standardise, bool):
-            raise ValueError(
-                f"preprocessing option 'standardise' must be true or false, got {self.standardise!r}"
-            )
+        for name in ("standardise", "flip"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(
+                    f"preprocessing option {name!r} must be true or false, got {getattr(self, name)!r}"
+                )
         if self.resize is not None and self.crop is not None and self.crop > self.resize:
             raise ValueError(f"crop = {self.crop} does not fit into resize = {self.resize}")
 
@@ -84,11 +87,11 @@ class Preprocess:
         return (side, side) if side else image_size
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw the random numbers for `count` training images: float32 `[count, 6]` on the CPU."""
-        return torch.rand(count, 6, generator=generator)
+        """Draw the random numbers for `count` training images: float32 `[count, 6 or 7]` on the CPU."""
+        return torch.rand(count, 7 if self.flip else 6, generator=generator)
 
     def train(self, images: Tensor, numbers: Tensor) -> Tensor:
-        """Prepare uint8 `[B, C, H, W]` for training as `numbers` `[B, 6]` choose: float `[B, C, h, w]`."""
+        """Prepare uint8 `[B, C, H, W]` for training as `numbers` `[B, 6 or 7]` choose: float `[B, C, h, w]`."""
         images, numbers = self._always(images), numbers.to(images.device)
         if self.shift:
             images = augment.shift_with(images, self.shift, numbers[:, 0:2])
@@ -98,7 +101,7 @@ class Preprocess:
             images = augment.brightness_contrast_with(images, self.brightness, self.contrast, numbers[:, 4:6])
             if not self.standardise:
                 images = images.clamp_(0, 1)
-        return images
+        return augment.flip_with(images, numbers[:, 6]) if self.flip else images
 
     def test(self, images: Tensor) -> Tensor:
         """Prepare uint8 images `[B, C, H, W]` for evaluation: float `[B, C, h, w]`."""
