@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+# A list rather than a tuple, whose schema not every reader of OpenAPI understands.
+TwoClasses = Annotated[list[int], Field(min_length=2, max_length=2)]
+TwoSizes = Annotated[list[int], Field(min_length=2, max_length=2)]
+TwoShares = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 Row = list[float]
 Image = list[Row]
@@ -60,7 +67,7 @@ class DrawAnswer(BaseModel):
     reconstruction: Image
     pose: Row
     poses: list[Row]
-    grid: tuple[int, int]
+    grid: TwoSizes
     couplings: list[list[Image]]
     elapsed_ms: float
 
@@ -74,7 +81,7 @@ class TweakAnswer(BaseModel):
 class TwoCapsules(BaseModel):
     """The two best capsules, each drawn."""
 
-    best: tuple[int, int]
+    best: TwoClasses
     lengths: Row
     reconstructions: list[Image]
 
@@ -82,7 +89,7 @@ class TwoCapsules(BaseModel):
 class TwoScores(BaseModel):
     """The two best classes of a CNN."""
 
-    best: tuple[int, int]
+    best: TwoClasses
     scores: Row
 
 
@@ -137,7 +144,7 @@ class VotesAnswer(BaseModel):
     best: int
     points: list[VotePoint]
     iterations: list[VotesIteration]
-    explained: tuple[float, float]
+    explained: TwoShares
 
 
 class TrainedViews(BaseModel):

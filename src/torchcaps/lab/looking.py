@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model, Output
-from torchcaps.training import predict
 
 
 class Seen(NamedTuple):
@@ -18,10 +18,10 @@ class Seen(NamedTuple):
     children: Capsules
 
 
+@torch.no_grad()
 def look(model: Model, images: Tensor) -> Seen:
     """Classify, and keep what the last layer's routing needs, so that one pass serves both.
 
-    >>> import torch
     >>> from torchcaps.models import create_model
     >>> look(create_model("capsnet_small"), torch.rand(1, 1, 28, 28)).children.pose.shape
     torch.Size([1, 6, 6, 8, 8])
@@ -30,7 +30,7 @@ def look(model: Model, images: Tensor) -> Seen:
     seen: list[Capsules] = []
     stop = layer.watch(seen.append)
     try:
-        output = predict(model, images)
+        output = model(images)
     finally:
         stop()
     return Seen(output, layer, seen[-1])
