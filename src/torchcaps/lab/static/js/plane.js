@@ -45,8 +45,10 @@ export function createPlane({ label, onAdd }) {
       const [x, y] = toScreen(mean);
       return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
     }));
-    shapes.replaceChildren(...(step?.means ?? []).flatMap((mean, index) =>
-      [2, 1].map((times) => ellipse(mean, step.covariances[index], times, index))));
+    const round = (step?.means ?? []).map((mean, index) => [mean, step.covariances[index], index]);
+    shapes.replaceChildren(...round
+      .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no width to draw
+      .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
   }
 
   onTheme(() => last && draw(...last));

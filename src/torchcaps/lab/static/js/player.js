@@ -15,8 +15,9 @@ export function createPlayer({ label, delay = 700, onChange }) {
   const element = h("div", { class: "player", role: "group", "aria-label": label }, back, play, forward, input, shown);
 
   input.addEventListener("input", () => {
+    const wanted = Number(input.value); // stopping puts the slider back to where we are
     stop();
-    goTo(Number(input.value));
+    goTo(wanted);
   });
 
   function refresh() {

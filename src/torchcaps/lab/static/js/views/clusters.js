@@ -68,8 +68,8 @@ export function create(stage) {
   function draw(index) {
     const step = steps[index] ?? null;
     plane.draw(points, step?.assignment.length === points.length ? step : null);
-    const parts = step ? step.mass.map((mass) => Math.round(mass)).join(" + ") : "";
-    verdict.set(`${points.length} points`, step ? `shared as ${parts}` : "place two or more");
+    const parts = step?.mass.map((_, cluster) => Math.round(step.assignment.reduce((sum, shares) => sum + shares[cluster], 0)));
+    verdict.set(`${points.length} points`, parts ? `shared as ${parts.join(" + ")}` : "place two or more");
   }
 
   function change(next, play = false) {

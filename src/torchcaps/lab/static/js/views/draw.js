@@ -31,7 +31,8 @@ export async function create(stage) {
       thumbs.element),
     card("w4 result", "Capsule lengths", "how sure it is of each", bars.element),
     card("w4 result", "Reconstruction", "drawn from 16 numbers",
-      h("div", { class: "pair" }, seen.element, rebuilt.element)),
+      h("div", { class: "pair" }, seen.element, rebuilt.element),
+      h("p", { class: "soft small" }, "Specks and odd serifs are lost; slant and thickness stay.")),
     card("w8 result wide-first", "Couplings", "which places in the image send to which digit", couplings.element),
   );
 

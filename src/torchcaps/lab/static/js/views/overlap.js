@@ -27,6 +27,7 @@ export async function create(stage) {
   let digits = [];
 
   thumbs[1].element.classList.add("second");
+  for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
   stage.append(
     card("w4 tall", "Two digits", "drag them", board.element,
       h("div", { class: "row" }, button("Another pair", anotherPair), button("Pull apart", board.apart)),

@@ -43,14 +43,12 @@ export async function create(stage) {
   ring.mark(world.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, turn),
-    card("w4", "The toy", "a stereo pair, as the networks get it",
-      h("div", { class: "pair" }, eyes.map((eye) => eye.element)), instance.element, elevation.element, lighting.element),
-    card("w4", "Azimuth", "orange: seen in training", ring.element,
-      h("p", { class: "soft small" }, "Drag around the ring, or focus it and use the arrow keys.")),
-    h("div", { class: "w4 stack result" },
-      card("", "Pose matrix", "moves with the view; traces show its past", matrix.element)),
-    card("w6 result", "Capsules", "class activations", readers[0].verdict.element, readers[0].bars.element),
-    card("w6 result", "CNN", "class scores, same training", readers[1].verdict.element, readers[1].bars.element),
+    card("toy-seen", "The toy", "a stereo pair, as the networks get it", h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
+    card("toy-turn", "Azimuth", "orange: seen in training", ring.element,
+      instance.element, elevation.element, lighting.element),
+    card("toy-capsules result", "Capsules", "class activations", readers[0].verdict.element, readers[0].bars.element),
+    card("toy-cnn result", "CNN", "class scores", readers[1].verdict.element, readers[1].bars.element),
+    card("toy-pose result", "Pose matrix", "moves with the view; lines show its past", matrix.element),
   );
 
   const ask = newest("api/toy", (answer, body) => {

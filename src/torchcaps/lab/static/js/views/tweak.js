@@ -38,9 +38,8 @@ export function create(stage) {
   }));
 
   stage.append(
-    card("w4 wide-first result", "Reconstruction", "from the sliders alone", verdict.element, after.element,
-      h("div", { class: "tweak-tools" }, before.element,
-        h("div", { class: "row" }, button("Reset", reset, "main"), button("Random", random)))),
+    card("w4 wide-first result tweak-shown", "Reconstruction", "from the sliders alone", verdict.element, after.element, before.element,
+      h("div", { class: "row" }, button("Reset", reset, "main"), button("Random", random))),
     card("w8 wide-first result", "The capsule", "sixteen numbers; ▸ swings one of them to and fro",
       h("div", { class: "dimensions" }, sliders.map((slider, index) => h("div", { class: "dimension" }, slider.element, plays[index])))),
   );

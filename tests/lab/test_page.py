@@ -1,0 +1,288 @@
+"""Each view of the lab, driven as a person would, on a phone and on a wide screen, by day and by night."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from browser import DRAWN, Visit, chromium, served, stocked_shelf
+
+from torchcaps.lab.weights import Key, Shelf
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+)
+pytestmark = pytest.mark.skipif(
+    chromium() is None, reason="there is no Chromium here: apt-get install chromium"
+)
+
+SCREENS = [
+    pytest.param((390, "dark"), id="390-dark"),
+    pytest.param((1440, "light"), id="1440-light"),
+    pytest.param((390, "light"), id="390-light", marks=pytest.mark.slow),
+    pytest.param((1440, "dark"), id="1440-dark", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module")
+def stock() -> tuple[Shelf, set[Key]]:
+    return stocked_shelf()
+
+
+@pytest.fixture(scope="module")
+def trained(stock: tuple[Shelf, set[Key]]) -> set[Key]:
+    return stock[1]
+
+
+@pytest.fixture(scope="module")
+def lab(stock: tuple[Shelf, set[Key]]) -> Iterator[str]:
+    with served(stock[0]) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=SCREENS)
+def visit(request: pytest.FixtureRequest, browser: Any, lab: str) -> Iterator[Visit]:
+    width, theme = request.param
+    page = browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    yield Visit(page, lab, f"{width}-{theme}")
+    page.close()
+
+
+def big(view: Any, at: int = 0) -> str:
+    return view.locator(".verdict .big").nth(at).inner_text()
+
+
+def test_draw_a_seven(visit: Visit, trained: set[Key]) -> None:
+    view = visit.open("draw")
+    assert big(view).isdigit(), "an example is read at once"
+    pad, rebuilt = view.locator("canvas.pad"), view.get_by_role("img", name="Reconstruction of")
+    example = pad.evaluate(DRAWN)
+
+    def seven() -> None:
+        visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.6, 0.45), (0.45, 0.8))
+
+    visit.answered("draw", lambda: visit.changes(rebuilt, seven))
+    if ("capsnet_small", "mnist") in trained:
+        assert big(view) == "7"
+    visit.finish("draw")
+
+    visit.answered("draw", lambda: view.get_by_role("button", name="Undo").click())
+    assert pad.evaluate(DRAWN) == example
+    view.get_by_role("button", name="Clear").click()
+    view.get_by_text("Empty paper").wait_for()
+    visit.answered("draw", lambda: view.get_by_role("button", name="Example of 5").click())
+    if ("capsnet_small", "mnist") in trained:
+        assert big(view) == "5"
+    assert visit.complaints == []
+
+
+def test_step_through_the_couplings(visit: Visit, trained: set[Key]) -> None:
+    view = visit.open("draw")
+    maps = view.locator(".maps canvas")
+    assert maps.count() == 10
+    last = [heat.evaluate(DRAWN) for heat in maps.all()]
+    view.get_by_role("button", name="step back").click()
+    view.get_by_role("slider", name="Routing iteration").press("Home")
+    assert view.locator(".player output").inner_text().startswith("1 of")
+    assert view.get_by_role("button", name="step back").is_disabled()
+    if ("capsnet_small", "mnist") in trained:
+        assert [heat.evaluate(DRAWN) for heat in maps.all()] != last, "parts lean to one digit"
+
+
+def test_tweak(visit: Visit) -> None:
+    view = visit.open("tweak")
+    picture = view.get_by_role("img", name="Reconstruction from the sliders")
+    first = picture.evaluate(DRAWN)
+    slider = view.get_by_role("slider", name="Dimension 3", exact=True)
+    visit.changes(picture, lambda: slider.press("PageUp"))
+    visit.answered("tweak", lambda: slider.press("End"))
+    visit.finish("tweak")
+    visit.answered("tweak", view.get_by_role("button", name="Reset").click)
+    assert picture.evaluate(DRAWN) == first
+    visit.answered("tweak", view.get_by_role("button", name="Random").click)
+    visit.changes(picture, view.get_by_role("button", name="Animate dimension 5").click)
+    view.get_by_role("button", name="Stop dimension 5").click()
+    visit.settle()
+    assert visit.complaints == []
+
+
+def test_drag_digits_over_each_other(visit: Visit, trained: set[Key]) -> None:
+    view = visit.open("overlap")
+    board = view.get_by_role("img", name="Two digits")
+    visit.answered("overlap", view.get_by_role("button", name="Pull apart").click)
+    pulled = board.evaluate(DRAWN)
+    visit.answered("overlap", lambda: visit.stroke(board, (0.35, 0.5), (0.5, 0.4)))
+    assert board.evaluate(DRAWN) != pulled
+    visit.answered("overlap", lambda: view.get_by_role("button", name="Move the second").press("ArrowUp"))
+    assert re.fullmatch(r"\d and \d", big(view))
+    if ("capsnet_small", "multimnist") in trained:
+        # Far apart, two plain digits are no riddle.
+        visit.answered("overlap", view.get_by_role("button", name="Pull apart").click)
+        assert set(big(view).split(" and ")) == {"3", "4"}
+    visit.finish("overlap")
+
+
+def test_votes_agree_step_by_step(visit: Visit, trained: set[Key]) -> None:
+    view = visit.open("votes")
+    ring, forward = view.locator(".mean").first, view.get_by_role("button", name="step forward")
+    assert view.locator(".dots circle").count() > 100
+    places = [ring.get_attribute("style")]
+    while forward.is_enabled():
+        forward.click()
+        places.append(ring.get_attribute("style"))
+    assert len(places) == 5
+    if ("capsnet_small", "mnist") in trained:
+        assert len(set(places)) > 1, "means move"
+    visit.finish("votes")
+    for routing in ("k-means", "EM"):
+        answer = visit.answered("votes", view.get_by_text(routing, exact=True).click)
+        assert len(answer["iterations"]) == 5
+    answer = visit.answered("votes", lambda: view.get_by_role("slider", name="Iterations").press("End"))
+    assert len(answer["iterations"]) == 10
+    assert visit.complaints == []
+
+
+def test_turn_a_toy(visit: Visit, trained: set[Key]) -> None:
+    view = visit.open("toy")
+    left, ring = view.get_by_role("img", name="Left eye"), view.get_by_role("slider", name="Azimuth")
+    numbers = view.locator(".matrix").inner_text()
+    visit.changes(left, lambda: visit.stroke(ring, (0.5, 0.1), (0.86, 0.5)))
+    visit.settle()
+    assert ring.get_attribute("aria-valuenow") == "90"
+    assert view.locator(".matrix").inner_text() != numbers
+    visit.answered("toy", lambda: ring.press("ArrowRight"))
+    assert ring.get_attribute("aria-valuenow") == "95"
+    assert view.locator(".ring .seen").count() > 0
+    for name in ("Instance", "Elevation", "Lighting"):
+        visit.changes(left, lambda name=name: view.get_by_role("slider", name=name).press("ArrowRight"))  # type: ignore[misc]
+    visit.changes(left, view.get_by_text("plane", exact=True).first.click)
+    visit.changes(left, view.get_by_role("button", name="Turn it").click)
+    view.get_by_role("button", name="Stop").click()
+    visit.settle()
+    visit.finish("toy")
+
+
+def test_clusters(visit: Visit) -> None:
+    view = visit.open("clusters")
+    count, plane = int(big(view).split()[0]), view.locator(".plane")
+    visit.answered("clusters", lambda: plane.click(position={"x": 40, "y": 30}))
+    assert big(view) == f"{count + 1} points"
+    visit.answered("clusters", view.get_by_role("button", name="A cross").click)
+    crosses = view.locator(".means path")
+    last = crosses.first.get_attribute("d")
+    view.get_by_role("slider", name="Iteration", exact=True).press("Home")
+    assert crosses.first.get_attribute("d") != last, "means move"
+    view.get_by_role("slider", name="Iteration", exact=True).press("End")
+    visit.finish("clusters")
+    for kind in ("Diagonal", "Spherical", "Fixed σ", "k-means"):
+        visit.answered("clusters", view.get_by_text(kind, exact=True).click)
+    assert view.locator(".ellipses ellipse").count() == 0, "k-means has no width"
+    view.get_by_role("button", name="Clear").click()
+    assert big(view) == "0 points"
+    plane.click(position={"x": 40, "y": 30})
+    visit.answered("clusters", lambda: plane.click(position={"x": 90, "y": 60}))
+    assert visit.complaints == []
+
+
+def test_attack(visit: Visit) -> None:
+    view = visit.open("attack")
+    shown, epsilon = view.get_by_role("img", name="What Capsules is shown"), view.get_by_role("slider")
+    visit.answered("attack", lambda: epsilon.press("Home"))
+    clean = shown.evaluate(DRAWN)
+    visit.answered("attack", lambda: epsilon.press("PageUp"))
+    answer = visit.answered("attack", lambda: epsilon.press("PageUp"))
+    assert shown.evaluate(DRAWN) != clean
+    for at, network in enumerate(("capsules", "cnn")):
+        assert big(view, at).endswith(str(answer[network]["after"]))
+    visit.finish("attack")
+
+
+def test_keyboard_walks_through_the_tabs(browser: Any, lab: str) -> None:
+    visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
+    visit.open("draw")
+    visit.page.get_by_role("tab", name="Draw").focus()
+    for name in ("Tweak", "Overlap", "Votes", "Turn a toy", "Clusters", "Attack", "Draw"):
+        visit.page.keyboard.press("ArrowRight")
+        tab = visit.page.get_by_role("tab", name=name)
+        assert tab.get_attribute("aria-selected") == "true"
+        assert tab.evaluate("tab => tab === document.activeElement")
+        visit.page.get_by_role("tabpanel", name=name).locator(".card").first.wait_for()
+        visit.settle()
+    assert visit.complaints == []
+    visit.page.close()
+
+
+def test_theme_is_switched_and_kept(browser: Any, lab: str) -> None:
+    page = browser.new_page(color_scheme="light")
+    visit = Visit(page, lab, "theme")
+    view = visit.open("draw")
+    root, pad = page.locator("html"), view.locator("canvas.pad")
+    assert root.get_attribute("data-theme") == "light"
+    visit.changes(pad, page.get_by_role("button", name="Switch between light and dark").click)
+    page.reload()
+    visit.settle()
+    assert root.get_attribute("data-theme") == "dark"
+    page.close()
+
+
+def test_play_moves_by_itself(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    view = Visit(page, lab, "play").open("votes")
+    view.get_by_text("5 of 5", exact=True).wait_for()
+    view.get_by_role("button", name="Iteration: play").click()
+    view.get_by_role("button", name="Iteration: pause").wait_for()
+    view.get_by_text("5 of 5", exact=True).wait_for()
+    page.close()
+
+
+def test_finger_draws(browser: Any, lab: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
+    visit = Visit(page, lab, "touch")
+    pad = visit.open("draw").locator("canvas.pad")
+    visit.answered("draw", lambda: visit.changes(pad, pad.tap))
+    page.close()
+
+
+def test_missing_weights_are_told_in_place(browser: Any) -> None:
+    with served(Shelf({})) as address:
+        page = browser.new_page()
+        visit = Visit(page, address, "missing")
+        for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
+            notice = visit.open(view).locator(".notice")
+            assert "no weights" in notice.inner_text()
+            assert visit.page.locator(f"#view-{view} .result:visible").count() == 0
+        assert visit.open("clusters").locator(".notice").is_hidden()
+        page.close()
+
+
+def test_silence_of_the_server_is_told(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "silence")
+    view = visit.open("draw")
+    page.route("**/api/draw", lambda route: route.abort())
+    view.get_by_role("button", name="Example of 7").click()
+    page.get_by_text("The lab does not answer").wait_for()
+    page.unroute("**/api/draw")
+    visit.answered("draw", view.get_by_role("button", name="Example of 2").click)
+    assert page.locator("#status").inner_text() == ""
+    page.close()
+
+
+def test_first_useful_paint_within_a_second(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    Visit(page, lab, "paint").open("draw")  # the browser's own start is not the page's
+    page.reload()
+    page.locator("#view-draw .verdict .big:not(:empty)").wait_for()
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted <= 1000
+    page.close()
