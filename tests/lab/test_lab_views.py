@@ -1,15 +1,18 @@
 """Each view answers as its contract says, and with what the library itself says."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from lab_models import CARDS
 from starlette.testclient import TestClient
 
 from torchcaps.data.toys import render
 from torchcaps.lab import answers
 from torchcaps.lab.server import create_app
+from torchcaps.lab.toy import toys
 from torchcaps.lab.weights import Shelf
 from torchcaps.training import predict
 
@@ -128,6 +131,22 @@ def test_toys_can_be_turned(client: TestClient) -> None:
     assert ask(client, "toy", **(view | {"azimuth": 393.3}))["image"] == said["image"]
 
 
+@pytest.mark.parametrize(
+    ("options", "azimuths", "elevations"),
+    [
+        (None, 18, 9),
+        ({"viewpoint": "azimuth"}, 6, 9),
+        ({"viewpoint": "elevation"}, 18, 3),
+        ({"azimuths": [0, 2]}, 2, 9),
+    ],
+)
+def test_the_card_tells_which_views_were_seen(options: Any, azimuths: int, elevations: int) -> None:
+    key = ("matrix_capsnet_small", "toys")
+    card = replace(CARDS[key], facts={"data_options": options})
+    seen = toys(Shelf({key: (card.build(), card)}))["trained"]
+    assert (len(seen["azimuths"]), len(seen["elevations"])) == (azimuths, elevations)
+
+
 def test_attack_stays_within_epsilon(client: TestClient, seven: Image) -> None:
     said = ask(client, "attack", image=seven, epsilon=0.1)
     answers.AttackAnswer.model_validate(said)
@@ -146,7 +165,7 @@ def test_missing_weights_are_missed_by_their_view_only(seven: Image) -> None:
     with TestClient(create_app(Shelf({}))) as client:
         refused = client.post("/api/draw", json={"image": seven})
         assert refused.status_code == 503
-        assert refused.json()["detail"] == "there are no weights of capsnet_small trained on mnist here"
+        assert "no weights of capsnet_small trained on mnist" in refused.json()["detail"]
         assert client.post("/api/clusters", json={"points": [[0, 0], [1, 1]]}).status_code == 200
         assert client.get("/api/toys").status_code == 200
         assert client.get("/api/status").json()["models"] == []

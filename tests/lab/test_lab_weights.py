@@ -26,11 +26,20 @@ def test_what_is_there_is_loaded_and_the_rest_is_missed(
             return tmp_path / "bad.safetensors"
         raise ValueError("no such weights come with torchcaps")
 
+    entry = {
+        "model": HERE[0],
+        "data": HERE[1],
+        "metrics": {"test": {"accuracy": 0.5, "per_class": [0.5]}},
+        "load": {"options": {"size": 48}},
+    }
     monkeypatch.setattr(models, "pretrained_path", path)
+    monkeypatch.setattr(models, "list_pretrained", lambda: [entry])
     shelf = load_shelf()
-    assert shelf[HERE].card == card
+    assert shelf[HERE].card.classes == card.classes
+    assert shelf[HERE].card.facts["data_options"] == {"size": 48}
     for key in NEEDED:
         if key != HERE:
             with pytest.raises(NoWeightsError, match=f"{key[0]} trained on {key[1]}"):
                 shelf[key]
-    assert [told["model"] for told in shelf.describe()] == ["pooled_cnn"]
+    [told] = shelf.describe()
+    assert (told["model"], told["data"], told["metrics"]) == (*HERE, {"accuracy": 0.5})

@@ -45,7 +45,11 @@ def votes(shelf: Shelf, asked: VotesQuestion) -> dict[str, Any]:
     classes = order[:SHOWN_CLASSES]
     strong = presence[0].argsort(descending=True)[:SHOWN_CHILDREN]
     shown = vote[0, 0][strong][:, classes]  # [strong, shown classes, D]
-    middle, axes, explained = principal_axes(shown.flatten(0, 1))
+    settled = steps[-1].coupling
+    assert settled is not None
+    # Seen from where the votes that were won in the end lie widest: lost votes point everywhere.
+    won = settled[0, 0][strong][:, classes] * presence[0, strong].unsqueeze(1)
+    middle, axes, explained = principal_axes(shown.flatten(0, 1), won.flatten())
     flat = as_numbers((shown - middle) @ axes)
 
     centres = [centre(asked.routing, step, vote) for step in steps]
@@ -110,20 +114,23 @@ def centre(routing: str, step: Routed, vote: Tensor) -> Tensor:
     return weighted_mean(vote, step.coupling)[0][0, 0]
 
 
-def principal_axes(rows: Tensor) -> tuple[Tensor, Tensor, list[float]]:
-    """Middle `[D]`, the two main directions `[D, 2]`, and the share of the variance along each.
+def principal_axes(rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, list[float]]:
+    """Middle `[D]`, the two main directions `[D, 2]`, and the share of the weighted variance along each.
 
     >>> rows = torch.tensor([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0], [4.0, 0.0, 1.0]])
-    >>> principal_axes(rows)[2]
+    >>> principal_axes(rows, torch.ones(3))[2]
     [1.0, 0.0]
     """
-    middle = rows.mean(0)
-    variances, directions = torch.linalg.eigh((rows - middle).T.double().cov(correction=0))
+    share = (weight / weight.sum().clamp(min=1e-12)).double()
+    middle = share @ rows.double()
+    apart = rows.double() - middle
+    variances, directions = torch.linalg.eigh((share.unsqueeze(1) * apart).T @ apart)
     axes = directions[:, -2:].flip(1)
     # A direction has no sign of its own; without a rule the picture would flip from one image to the next.
     axes = axes * torch.where(axes.gather(0, axes.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
-    share = variances.clamp(min=0).flip(0)[:2] / variances.clamp(min=0).sum().clamp(min=1e-30)
-    return middle, axes.to(rows.dtype), as_numbers(share)
+    variances = variances.clamp(min=0)
+    explained = variances.flip(0)[:2] / variances.sum().clamp(min=1e-30)
+    return middle.to(rows.dtype), axes.to(rows.dtype), as_numbers(explained)
 
 
 def histogram(distance: Tensor, weight: Tensor, edges: Tensor, classes: Tensor) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchcaps import models
 from torchcaps.models import Model
 from torchcaps.training import Card, RunError, load_weights
 from torchcaps.training.weights import preprocess_of
@@ -48,7 +50,7 @@ class Trained:
 
     def describe(self, data: str) -> dict[str, Any]:
         """Name, size and test results, for the status."""
-        found = next((fact for fact in self.card.facts.values() if isinstance(fact, dict)), {})
+        found = self.card.facts.get("test") or {}
         metrics = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
         weights = sum(weight.numel() for weight in self.model.parameters())
         return {"model": self.card.model, "data": data, "weights": weights, "metrics": metrics}
@@ -62,7 +64,9 @@ class Shelf:
 
     def __getitem__(self, key: Key) -> Trained:
         if key not in self._trained:
-            raise NoWeightsError(f"there are no weights of {key[0]} trained on {key[1]} here")
+            raise NoWeightsError(
+                f"no weights of {key[0]} trained on {key[1]} are here; install torchcaps again to get them"
+            )
         return self._trained[key]
 
     def describe(self) -> list[dict[str, Any]]:
@@ -72,14 +76,17 @@ class Shelf:
 
 def load_shelf() -> Shelf:
     """The networks whose weights come with the package, as many as are there."""
-    from torchcaps.models import pretrained_path
-
     found = {}
-    for model, data in NEEDED:
+    index = {(entry["model"], entry["data"]): entry for entry in models.list_pretrained()}
+    for key in NEEDED:
         try:
-            found[model, data] = load_weights(pretrained_path(model, data))
+            model, card = load_weights(models.pretrained_path(*key))
         except (ValueError, OSError, RunError):
             continue  # the status says what is there, and the view that needs it says what is not
+        known = index.get(key, {})
+        tested, options = known.get("metrics", {}).get("test"), known.get("load", {}).get("options")
+        facts = {**card.facts, "test": tested, "data_options": options}
+        found[key] = model, replace(card, facts=facts)
     return Shelf(found)
 
 
