@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from torchcaps.capsules import Capsules
 from torchcaps.lab.looking import Seen, class_capsules, look
-from torchcaps.lab.schemas import DrawQuestion, TweakQuestion
-from torchcaps.lab.weights import Shelf, as_numbers
+from torchcaps.lab.schemas import DIGIT, DrawQuestion, TweakQuestion
+from torchcaps.lab.weights import NoWeightsError, Shelf, as_numbers
 
 MODEL = ("capsnet_small", "mnist")
 
@@ -61,3 +62,9 @@ def tweak(shelf: Shelf, asked: TweakQuestion) -> dict[str, Any]:
     pose[0, asked.target] = torch.tensor(asked.pose)
     drawn = trained.model.reconstruct(Capsules.from_vectors(pose), torch.tensor([asked.target]))
     return {"reconstruction": as_numbers(drawn[0, 0])}
+
+
+def warm_up(shelf: Shelf) -> None:
+    """Read an empty canvas: the first pass loads parts of PyTorch, which nobody who draws should wait for."""
+    with suppress(NoWeightsError):
+        draw(shelf, DrawQuestion(image=[[0.0] * DIGIT] * DIGIT))

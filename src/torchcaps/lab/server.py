@@ -12,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 from torchcaps import __version__
 from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
+from torchcaps.lab.draw import warm_up
 from torchcaps.lab.faults import tell_faults
 from torchcaps.lab.shield import BodyLimit, SafeHeaders
 from torchcaps.lab.weights import Shelf, load_shelf
@@ -35,10 +36,12 @@ def create_app(shelf: Shelf | None = None) -> FastAPI:
         >>> create_app(Shelf({})).title
         'torchcaps lab'
     """
+    shelf = load_shelf() if shelf is None else shelf
     worker = Worker()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        worker.submit(None, lambda: warm_up(shelf))
         yield
         worker.close()
 
@@ -54,7 +57,7 @@ def create_app(shelf: Shelf | None = None) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(SafeHeaders)
     tell_faults(app)
-    app.include_router(create_api(load_shelf() if shelf is None else shelf, worker))
+    app.include_router(create_api(shelf, worker))
     page = docs_page(app.openapi())
 
     @app.get("/", include_in_schema=False)
