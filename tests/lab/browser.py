@@ -129,4 +129,4 @@ class Visit:
         self.page.screenshot(path=SHOTS / f"{view}-{self.name}.png", full_page=True)
         wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{wide} px stick out"
-        assert self.complaints == []
+        assert not self.complaints, self.complaints

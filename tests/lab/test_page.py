@@ -5,16 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import DRAWN, Visit, chromium, served, stocked_shelf
+from browser import DRAWN, Visit
 
-from torchcaps.lab.weights import Key, Shelf
+from torchcaps.lab.weights import Key
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
-)
-pytestmark = pytest.mark.skipif(
-    chromium() is None, reason="there is no Chromium here: apt-get install chromium"
-)
+pytest_plugins = ["browser_fixtures"]
 
 SCREENS = [
     pytest.param((390, "dark"), id="390-dark"),
@@ -22,30 +17,6 @@ SCREENS = [
     pytest.param((390, "light"), id="390-light", marks=pytest.mark.slow),
     pytest.param((1440, "dark"), id="1440-dark", marks=pytest.mark.slow),
 ]
-
-
-@pytest.fixture(scope="module")
-def stock() -> tuple[Shelf, set[Key]]:
-    return stocked_shelf()
-
-
-@pytest.fixture(scope="module")
-def trained(stock: tuple[Shelf, set[Key]]) -> set[Key]:
-    return stock[1]
-
-
-@pytest.fixture(scope="module")
-def lab(stock: tuple[Shelf, set[Key]]) -> Iterator[str]:
-    with served(stock[0]) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(params=SCREENS)
@@ -177,6 +148,9 @@ def test_clusters(visit: Visit) -> None:
     count, plane = int(big(view).split()[0]), view.locator(".plane")
     visit.answered("clusters", lambda: plane.click(position={"x": 40, "y": 30}))
     assert big(view) == f"{count + 1} points"
+    plane.press("ArrowUp")
+    visit.answered("clusters", lambda: plane.press("Enter"))
+    assert big(view) == f"{count + 2} points"
     visit.answered("clusters", view.get_by_role("button", name="A cross").click)
     crosses = view.locator(".means path")
     last = crosses.first.get_attribute("d")
@@ -205,84 +179,3 @@ def test_attack(visit: Visit) -> None:
     for at, network in enumerate(("capsules", "cnn")):
         assert big(view, at).endswith(str(answer[network]["after"]))
     visit.finish("attack")
-
-
-def test_keyboard_walks_through_the_tabs(browser: Any, lab: str) -> None:
-    visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
-    visit.open("draw")
-    visit.page.get_by_role("tab", name="Draw").focus()
-    for name in ("Tweak", "Overlap", "Votes", "Turn a toy", "Clusters", "Attack", "Draw"):
-        visit.page.keyboard.press("ArrowRight")
-        tab = visit.page.get_by_role("tab", name=name)
-        assert tab.get_attribute("aria-selected") == "true"
-        assert tab.evaluate("tab => tab === document.activeElement")
-        visit.page.get_by_role("tabpanel", name=name).locator(".card").first.wait_for()
-        visit.settle()
-    assert visit.complaints == []
-    visit.page.close()
-
-
-def test_theme_is_switched_and_kept(browser: Any, lab: str) -> None:
-    page = browser.new_page(color_scheme="light")
-    visit = Visit(page, lab, "theme")
-    view = visit.open("draw")
-    root, pad = page.locator("html"), view.locator("canvas.pad")
-    assert root.get_attribute("data-theme") == "light"
-    visit.changes(pad, page.get_by_role("button", name="Switch between light and dark").click)
-    page.reload()
-    visit.settle()
-    assert root.get_attribute("data-theme") == "dark"
-    page.close()
-
-
-def test_play_moves_by_itself(browser: Any, lab: str) -> None:
-    page = browser.new_page()
-    view = Visit(page, lab, "play").open("votes")
-    view.get_by_text("5 of 5", exact=True).wait_for()
-    view.get_by_role("button", name="Iteration: play").click()
-    view.get_by_role("button", name="Iteration: pause").wait_for()
-    view.get_by_text("5 of 5", exact=True).wait_for()
-    page.close()
-
-
-def test_finger_draws(browser: Any, lab: str) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
-    visit = Visit(page, lab, "touch")
-    pad = visit.open("draw").locator("canvas.pad")
-    visit.answered("draw", lambda: visit.changes(pad, pad.tap))
-    page.close()
-
-
-def test_missing_weights_are_told_in_place(browser: Any) -> None:
-    with served(Shelf({})) as address:
-        page = browser.new_page()
-        visit = Visit(page, address, "missing")
-        for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
-            notice = visit.open(view).locator(".notice")
-            assert "no weights" in notice.inner_text()
-            assert visit.page.locator(f"#view-{view} .result:visible").count() == 0
-        assert visit.open("clusters").locator(".notice").is_hidden()
-        page.close()
-
-
-def test_silence_of_the_server_is_told(browser: Any, lab: str) -> None:
-    page = browser.new_page()
-    visit = Visit(page, lab, "silence")
-    view = visit.open("draw")
-    page.route("**/api/draw", lambda route: route.abort())
-    view.get_by_role("button", name="Example of 7").click()
-    page.get_by_text("The lab does not answer").wait_for()
-    page.unroute("**/api/draw")
-    visit.answered("draw", view.get_by_role("button", name="Example of 2").click)
-    assert page.locator("#status").inner_text() == ""
-    page.close()
-
-
-def test_first_useful_paint_within_a_second(browser: Any, lab: str) -> None:
-    page = browser.new_page()
-    Visit(page, lab, "paint").open("draw")  # the browser's own start is not the page's
-    page.reload()
-    page.locator("#view-draw .verdict .big:not(:empty)").wait_for()
-    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert painted <= 1000
-    page.close()

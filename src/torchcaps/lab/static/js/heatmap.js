@@ -1,4 +1,4 @@
-// Where in the image the parts stand that send to one class: heat over a faint digit.
+// Places in the image over a faint digit: the accent where a value is positive, the second colour where negative.
 
 import { colour, mix } from "./palette.js";
 import { createImage } from "./canvas_image.js";
@@ -24,14 +24,18 @@ function clamp(value, count) {
   return Math.max(0, Math.min(count - 1, value));
 }
 
+// cells: a grid of -1..1
 export function heat(pixels, cells, places) {
   return () => {
-    const [paper, full, hot] = [colour("paper"), colour("ink"), colour("accent")];
+    const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(colour);
     const at = sampler(cells, pixels.length, places);
     return {
       width: pixels[0].length,
       height: pixels.length,
-      at: (x, y) => mix(mix(paper, full, 0.3 * pixels[y][x]), hot, Math.min(1, Math.sqrt(Math.max(0, at(x, y))) * 0.95)),
+      at: (x, y) => {
+        const value = at(x, y);
+        return mix(mix(paper, full, 0.35 * pixels[y][x]), value > 0 ? more : less, Math.min(1, Math.abs(value)) * 0.9);
+      },
     };
   };
 }

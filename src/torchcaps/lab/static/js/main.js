@@ -50,7 +50,7 @@ async function introduce() {
   try {
     const { version, kernels, models } = await get("api/status");
     const networks = models.length === 1 ? "1 trained network" : `${models.length} trained networks`;
-    document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · ${kernels}`;
+    document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · routing kernels: ${kernels}`;
   } catch (error) {
     explain(error);
   }

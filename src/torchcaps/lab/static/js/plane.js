@@ -1,10 +1,16 @@
-// A plane with points and clusters: a click adds a point, ellipses show one and two standard deviations.
+// A plane with points and clusters: a click, or the arrow keys and Enter, add a point; ellipses show one and two standard deviations.
 
 import { category, colour, css, onTheme } from "./palette.js";
 import { svg } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [600, 420];
 const UNIT = 200; // pixels per unit; the origin is the middle
+
+const STEPS = { ArrowLeft: [-0.05, 0], ArrowRight: [0.05, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
+
+function rounded(value) {
+  return Number(value.toFixed(3));
+}
 
 function toScreen([x, y]) {
   return [WIDTH / 2 + x * UNIT, HEIGHT / 2 - y * UNIT];
@@ -15,14 +21,29 @@ export function createPlane({ label, onAdd }) {
   const shapes = svg("g", { class: "ellipses" });
   const dots = svg("g", { class: "points" });
   const means = svg("g", { class: "means" });
-  const element = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", role: "img", "aria-label": label }, shapes, dots, means);
+  const aim = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
+  const element = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label }, shapes, dots, means, aim);
   let last = null;
+  let at = [0, 0]; // where the keyboard would place a point
+
+  function aimAt(next) {
+    at = [Math.max(-1.45, Math.min(1.45, next[0])), Math.max(-1, Math.min(1, next[1]))];
+    const [x, y] = toScreen(at);
+    aim.setAttribute("transform", `translate(${x} ${y})`);
+  }
+
+  element.addEventListener("keydown", (event) => {
+    if (event.key in STEPS) aimAt([at[0] + STEPS[event.key][0], at[1] + STEPS[event.key][1]]);
+    else if (event.key === "Enter" || event.key === " ") onAdd(at.map(rounded));
+    else return;
+    event.preventDefault();
+  });
 
   element.addEventListener("click", (event) => {
     const box = element.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * WIDTH;
     const y = ((event.clientY - box.top) / box.height) * HEIGHT;
-    onAdd([(x - WIDTH / 2) / UNIT, (HEIGHT / 2 - y) / UNIT].map((value) => Number(value.toFixed(3))));
+    onAdd([(x - WIDTH / 2) / UNIT, (HEIGHT / 2 - y) / UNIT].map(rounded));
   });
 
   function tint(shares) {
@@ -51,6 +72,7 @@ export function createPlane({ label, onAdd }) {
       .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
   }
 
+  aimAt(at);
   onTheme(() => last && draw(...last));
   return { element, draw };
 }

@@ -12,30 +12,23 @@ export function createScatter(label) {
   const rings = svg("g", { class: "rings" });
   const element = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "scatter", role: "img", "aria-label": label }, dots, trails, rings);
   let place = null;
+  let [least, most] = [0, 1]; // weights drawn faintest and brightest
 
   // Axes stay fixed over the iterations, wide enough for all but the farthest votes and for every mean.
   function fit(points, means) {
-    const robust = (values) => {
-      const sorted = [...values].sort((a, b) => a - b);
-      const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
-      return [at(0.01), at(0.99)];
-    };
     const range = (axis) => {
-      const [low, high] = robust(points.map((point) => point[axis]));
+      const [low, high] = spread(points.map((point) => point[axis]), 0.01);
       const centres = means.map((mean) => mean[axis]);
       return [Math.min(low, ...centres), Math.max(high, ...centres)];
     };
     const [[left, right], [low, high]] = [range("x"), range("y")];
     const scale = (SIZE - 2 * MARGIN) / Math.max(right - left, high - low, 1e-6);
-    const inside = (value) => Math.max(4, Math.min(SIZE - 4, value));
-    place = ({ x, y }) => [
-      inside(SIZE / 2 + (x - (left + right) / 2) * scale),
-      inside(SIZE / 2 - (y - (low + high) / 2) * scale),
-    ];
+    place = ({ x, y }) => [SIZE / 2 + (x - (left + right) / 2) * scale, SIZE / 2 - (y - (low + high) / 2) * scale];
   }
 
   function load(points, iterations) {
     fit(points, iterations.flatMap((step) => step.means));
+    [least, most] = spread(iterations.flatMap((step) => step.weight), 0.02);
     dots.replaceChildren(...points.map((point) => {
       const [cx, cy] = place(point);
       return svg("circle", { cx, cy, r: 3.2, fill: category(point.class) });
@@ -49,11 +42,10 @@ export function createScatter(label) {
   }
 
   function show({ means, weight }) {
-    const most = Math.max(...weight, 1e-9);
     [...dots.children].forEach((dot, index) => {
-      const share = weight[index] / most;
-      dot.style.opacity = 0.1 + 0.75 * share;
-      dot.setAttribute("r", 2.2 + 2 * share);
+      const share = Math.max(0, Math.min(1, (weight[index] - least) / Math.max(most - least, 1e-9)));
+      dot.style.opacity = 0.14 + 0.76 * share;
+      dot.setAttribute("r", 2.2 + 2.4 * share);
     });
     [...rings.children].forEach((ring, index) => {
       const [x, y] = place(means[index]);
@@ -62,4 +54,11 @@ export function createScatter(label) {
   }
 
   return { element, load, show };
+}
+
+// The range that leaves out a share of the values at each end.
+function spread(values, out) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
+  return [at(out), at(1 - out)];
 }

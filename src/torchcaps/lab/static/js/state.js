@@ -1,9 +1,10 @@
-// The image drawn in Draw, shared by Tweak, Votes and Attack, with what the network last said of it.
+// The image drawn in Draw, shared by Tweak, Votes and Attack, with what the network says of it.
 
 const listeners = new Set();
 let image = null; // 28 rows of 28 numbers, 0 paper, 1 ink
 let version = 0;
 let reading = null; // the answer of api/draw for this image
+let missing = null; // or the sentence that says why there is none
 
 export function currentImage() {
   return image;
@@ -17,17 +18,25 @@ export function setImage(pixels) {
   image = pixels;
   version += 1;
   reading = null;
-  for (const listener of listeners) listener(image);
-}
-
-export function onImage(listener) {
-  listeners.add(listener);
-}
-
-export function currentReading() {
-  return reading;
+  tell();
 }
 
 export function setReading(answer) {
   reading = answer;
+  tell();
+}
+
+export function setMissing(sentence) {
+  missing = sentence;
+  tell();
+}
+
+function tell() {
+  for (const listener of listeners) listener(reading, missing);
+}
+
+// listener(reading or null, sentence or null): now, and whenever the network has spoken.
+export function onReading(listener) {
+  listeners.add(listener);
+  listener(reading, missing);
 }

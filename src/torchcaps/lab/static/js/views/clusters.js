@@ -26,7 +26,7 @@ export function create(stage) {
   let seed = 0;
   let atEnd = true;
 
-  const plane = createPlane({ label: "Plane of points and clusters; click to add a point", onAdd: add });
+  const plane = createPlane({ label: "Plane of points and clusters: click, or arrow keys and Enter, to add a point", onAdd: add });
   const player = createPlayer({ label: "Iteration", delay: 350, onChange: draw });
   const verdict = createVerdict();
   const meaning = h("p", { class: "soft small" }, WORDS.full);

@@ -9,9 +9,9 @@ import { createPad } from "../drawing_pad.js";
 import { createThumbs, digitExamples, oneOfEach } from "../examples.js";
 import { createVerdict } from "../verdict.js";
 import { explain, newest } from "../api.js";
-import { currentImage, setImage, setReading } from "../state.js";
+import { currentImage, setImage, setMissing, setReading } from "../state.js";
 
-const FIRST_EXAMPLE = 3; // a digit whose capsule says more than that of a one
+const FIRST_EXAMPLE = 2; // a digit with a loop to tweak
 
 export async function create(stage) {
   const pad = createPad({ label: "Paper to draw a digit on; the first stroke replaces the example", onChange: changed });
@@ -36,10 +36,11 @@ export async function create(stage) {
     card("w8 result wide-first", "Couplings", "which places in the image send to which digit", couplings.element),
   );
 
+  const notice = createNotice(stage);
   const ask = newest("api/draw", (answer, { image }) => {
-    if (image !== currentImage()) return show(answer, image, false);
-    return show(answer, image, true);
-  }, createNotice(stage));
+    if (image === currentImage()) setReading(answer);
+    if (currentImage()) show(answer, image);
+  }, (sentence) => { notice(sentence); setMissing(sentence); });
 
   function changed(pixels) {
     setImage(pixels);
@@ -48,9 +49,7 @@ export async function create(stage) {
     stage.classList.toggle("empty", !pixels);
   }
 
-  function show(answer, image, current) {
-    if (current) setReading(answer);
-    if (!currentImage()) return;
+  function show(answer, image) {
     const { best, lengths } = answer;
     const sure = lengths[best] > 0.5;
     verdict.set(String(best), sure ? `capsule ${best} is ${lengths[best].toFixed(2)} long` : "no capsule is sure");

@@ -32,7 +32,7 @@ export async function create(stage) {
     card("w4 tall", "Two digits", "drag them", board.element,
       h("div", { class: "row" }, button("Another pair", anotherPair), button("Pull apart", board.apart)),
       board.handles[0], thumbs[0].element, board.handles[1], thumbs[1].element),
-    card("w8 wide-first result", "Two reconstructions", "each from one capsule",
+    card("w8 result", "Two reconstructions", "each from one capsule",
       h("div", { class: "three" }, both.element, apart.map((picture) => picture.element))),
     card("w4 result", "Capsules", "the two longest", capsuleVerdict.element, capsuleBars.element),
     card("w4 result", "CNN", "the two highest scores", cnnVerdict.element, cnnBars.element),

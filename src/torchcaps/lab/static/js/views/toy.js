@@ -58,7 +58,7 @@ export async function create(stage) {
       const { best, scores } = answer[key];
       const right = best === body.category;
       bars.update(scores, { [best]: right ? "var(--accent)" : "var(--soft)" });
-      verdict.set(categories[best], right ? "right" : `wrong: it is a ${categories[body.category]}`);
+      verdict.set(categories[best], right ? "right" : `wrong: it is ${withArticle(categories[body.category])}`);
       verdict.element.classList.toggle("wrong", !right);
     }
   }, createNotice(stage));
@@ -96,4 +96,8 @@ export async function create(stage) {
 function range(value, seen) {
   if (!seen.length) return "";
   return value < Math.min(...seen) || value > Math.max(...seen) ? ", beyond training" : "";
+}
+
+function withArticle(noun) {
+  return `${/^[aeiou]/.test(noun) ? "an" : "a"} ${noun}`;
 }

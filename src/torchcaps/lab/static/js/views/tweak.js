@@ -6,7 +6,7 @@ import { createNotice } from "../notice.js";
 import { createSlider } from "../slider.js";
 import { createSwing } from "../swing.js";
 import { createVerdict } from "../verdict.js";
-import { currentImage, currentReading, imageVersion } from "../state.js";
+import { currentImage, imageVersion, onReading } from "../state.js";
 import { newest } from "../api.js";
 
 const SIZE = 16;
@@ -20,9 +20,8 @@ export function create(stage) {
   let target = null;
   let version = -1;
 
-  const missing = createNotice(stage);
-  const askTweak = newest("api/tweak", (answer) => after.draw(ink(answer.reconstruction)), missing);
-  const askDraw = newest("api/draw", (answer) => adopt(answer), missing);
+  const notice = createNotice(stage);
+  const ask = newest("api/tweak", (answer) => after.draw(ink(answer.reconstruction)), notice);
   const swing = createSwing(REACH, (dimension, value) => {
     sliders[dimension].set(value);
     send();
@@ -38,9 +37,9 @@ export function create(stage) {
   }));
 
   stage.append(
-    card("w4 wide-first result tweak-shown", "Reconstruction", "from the sliders alone", verdict.element, after.element, before.element,
+    card("w4 result tweak-shown", "Reconstruction", "from the sliders alone", verdict.element, after.element, before.element,
       h("div", { class: "row" }, button("Reset", reset, "main"), button("Random", random))),
-    card("w8 wide-first result", "The capsule", "sixteen numbers; ▸ swings one of them to and fro",
+    card("w8 result", "The capsule", "sixteen numbers; ▸ swings one of them to and fro",
       h("div", { class: "dimensions" }, sliders.map((slider, index) => h("div", { class: "dimension" }, slider.element, plays[index])))),
   );
   refreshPlay(null);
@@ -60,7 +59,7 @@ export function create(stage) {
   }
 
   function send() {
-    if (target !== null) askTweak({ pose: sliders.map((slider) => slider.value), target });
+    if (target !== null) ask({ pose: sliders.map((slider) => slider.value), target });
   }
 
   function reset() {
@@ -85,13 +84,21 @@ export function create(stage) {
     });
   }
 
+  let shown = false;
+  let latest = null;
+
+  function refresh() {
+    if (shown && latest && version !== imageVersion()) adopt(latest);
+  }
+
+  onReading((reading, missing) => {
+    notice(missing);
+    latest = reading;
+    refresh();
+  });
   return {
-    show() {
-      if (version === imageVersion() || !currentImage()) return;
-      if (currentReading()) adopt(currentReading());
-      else askDraw({ image: currentImage() });
-    },
-    hide: swing.stop,
+    show() { shown = true; refresh(); },
+    hide() { shown = false; swing.stop(); },
   };
 }
 

@@ -33,7 +33,7 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element),
       h("div", { class: "tool grow" }, length.element), verdict.element),
-    card("w7 wide-first result", "Votes and their means", "brighter: more weight", player.element, scatter.element, axes),
+    card("w7 wide-first result", "Votes and their means", "brighter and larger: more weight", player.element, scatter.element, axes),
     h("div", { class: "w5 stack wide-first result" },
       card("", "Distance to the mean", "weighted by assignment, root scale", histograms.element),
       card("", "Activation", "at this iteration", bars.element)),
