@@ -51,7 +51,7 @@ class Trained:
     def describe(self, data: str) -> dict[str, Any]:
         """Name, size and test results, for the status."""
         found = self.card.facts.get("test") or {}
-        metrics = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
+        metrics = {name: round(value, 5) for name, value in found.items() if isinstance(value, (int, float))}
         weights = sum(weight.numel() for weight in self.model.parameters())
         return {"model": self.card.model, "data": data, "weights": weights, "metrics": metrics}
 
