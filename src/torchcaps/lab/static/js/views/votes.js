@@ -16,6 +16,12 @@ import { newest } from "../api.js";
 
 const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
 
+const AGREEMENT = {
+  dynamic: "Dynamic routing favours votes that point the way of their mean, and long votes count more: those far out on its side win.",
+  kmeans: "k-means favours the votes nearest in direction to their mean, long or short.",
+  em: "EM favours votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only.",
+};
+
 export function create(stage) {
   const scatter = createScatter("Votes in the plane of their two principal axes");
   const histograms = createHistograms("Distances of votes to the mean of their class");
@@ -39,12 +45,12 @@ export function create(stage) {
       card("", "Activation", "at this iteration", bars.element)),
   );
 
-  const ask = newest("api/votes", (next) => {
+  const ask = newest("api/votes", (next, body) => {
     answer = next;
     const classes = answer.iterations[0].means.map((mean) => mean.class);
     scatter.load(answer.points, answer.iterations);
     histograms.load(classes, answer.iterations);
-    axes.textContent = `The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
+    axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
       + `${answer.points.length} of the strongest votes for ${classes.join(", ")} are drawn, and the thin line is each mean’s path.`;
     player.load(answer.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
