@@ -43,6 +43,7 @@ def test_draw_a_seven(visit: Visit, trained: set[Key]) -> None:
         visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.6, 0.45), (0.45, 0.8))
 
     visit.answered("draw", lambda: visit.changes(rebuilt, seven))
+    assert view.locator(".thumbs [aria-pressed=true]").count() == 0, "no example is shown any more"
     if ("capsnet_small", "mnist") in trained:
         assert big(view) == "7"
     visit.finish("draw")

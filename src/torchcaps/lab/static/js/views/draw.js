@@ -44,6 +44,7 @@ export async function create(stage) {
 
   function changed(pixels) {
     setImage(pixels);
+    thumbs.mark(digits.find((digit) => digit.image === pixels));
     if (pixels) ask({ image: pixels });
     else verdict.set("", "Empty paper: draw a digit.");
     stage.classList.toggle("empty", !pixels);
@@ -60,7 +61,6 @@ export async function create(stage) {
   }
 
   function pick(digit) {
-    thumbs.mark(digit);
     pad.load(digit.image);
   }
 
