@@ -187,7 +187,7 @@ def draw_one_digit(study: Study, drawn: Tensor, labels: Tensor) -> None:
     example = drawn[labels == SHOWN][0]
     dims, steps, height, width = example.shape
     both = inked(example[:, :1], example[:, -1:], colours=ENDS)
-    figure = new_figure(8.2, 8.8)
+    figure = new_figure(6.2, 7.0)
     axis = axes_of(figure)[0]
     axis.imshow(tile(np.concatenate([inked(example), both], axis=1)), interpolation="nearest")
     names = []
@@ -195,10 +195,10 @@ def draw_one_digit(study: Study, drawn: Tensor, labels: Tensor) -> None:
         most = int(shift.abs().argmax())
         names.append(f"{PROPERTIES[most]} {float(shift[most]):+.1f}σ  {number:2}".replace("-", "−"))
     axis.set_yticks([(height + 1) * row + height / 2 for row in range(dims)], names, fontsize=8)
-    over = [f"{step:+.2f}".replace("-", "−") for step in STEPS.tolist()]
-    over[steps // 2] = "0"
+    over = [""] * steps
+    over[0], over[steps // 2], over[-1] = "−0.25", "0", "0.25"
     places = [(width + 1) * column + width / 2 for column in range(steps + 1)]
-    axis.set_xticks(places, [*over, "both ends"], fontsize=8)
+    axis.set_xticks(places, [*over, "ends"], fontsize=8)
     axis.xaxis.tick_top()
     plain(axis)
     study.figure(
@@ -215,7 +215,7 @@ def draw_all_digits(study: Study, drawn: Tensor, labels: Tensor) -> None:
     """All ten classes, one example each, all dimensions."""
     examples = torch.stack([drawn[labels == label][0] for label in labels.unique()])
     classes, dims, _, height, width = examples.shape
-    figure = new_figure(9.6, 6.4)
+    figure = new_figure(6.8, 4.5)
     axis = axes_of(figure)[0]
     axis.imshow(tile(inked(examples[:, :, 0], examples[:, :, -1], colours=ENDS)), interpolation="nearest")
     axis.set_yticks([(height + 1) * row + height / 2 for row in range(classes)], labels.unique().tolist())
