@@ -91,6 +91,41 @@ def image_grid(
     return figure
 
 
+def tile(images: Any, gap: int = 1) -> Any:
+    """Images `[R, C, H, W, 3]` side by side as one, `gap` white pixels apart: far faster than R·C axes.
+
+    >>> import numpy as np
+    >>> tile(np.zeros((2, 3, 4, 4, 3))).shape
+    (9, 14, 3)
+    """
+    import numpy as np
+
+    edges = [(0, 0), (0, 0), (0, gap), (0, gap), (0, 0)]
+    images = np.pad(np.asarray(images), edges, constant_values=1.0)
+    rows, columns, height, width = images.shape[:4]
+    joined = images.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, 3)
+    return joined[: rows * height - gap, : columns * width - gap]
+
+
+def inked(*images: Any, colours: Sequence[str] = (INK,)) -> Any:
+    """Grey images `[..., H, W]` in 0..1, each printed in a colour of its own over the others on white paper.
+
+    Inks take light away, so that places where both are inked are darker than either.
+
+    >>> import numpy as np
+    >>> inked(np.zeros((2, 2)), np.ones((2, 2)), colours=["#ff0000", "#0000ff"])[0, 0].tolist()
+    [0.0, 0.0, 1.0]
+    """
+    import numpy as np
+    from matplotlib.colors import to_rgb
+
+    light = 1.0
+    for image, colour in zip(images, colours, strict=True):
+        taken = 1 - np.asarray(to_rgb(colour))
+        light = light * (1 - np.asarray(image, dtype=float)[..., None] * taken)
+    return light
+
+
 def save_figure(figure: Any, stem: Path) -> Path:
     """Write a figure as PNG and SVG; returns the SVG's path."""
     import matplotlib

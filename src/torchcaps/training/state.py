@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchcaps.models import Model
 from torchcaps.training.average import WeightAverage
 from torchcaps.training.weights import read_tensors, write_tensors
 
@@ -47,7 +46,7 @@ def new_tally(device: torch.device | str = "cpu") -> Tensor:
 def save_state(
     path: str | Path,
     position: Position,
-    model: Model,
+    model: nn.Module,
     optimiser: Optimizer,
     average: WeightAverage,
     tallies: dict[str, Tensor],
@@ -62,7 +61,7 @@ def save_state(
 
 def load_state(
     path: str | Path,
-    model: Model,
+    model: nn.Module,
     optimiser: Optimizer,
     average: WeightAverage,
     tallies: dict[str, Tensor],

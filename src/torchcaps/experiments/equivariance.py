@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchcaps.data import load
+from torchcaps.data.affine_mnist import transform
+from torchcaps.data.augment import centre_crop
+from torchcaps.data.imageset import ImageSet
+from torchcaps.experiments.claim import Claim
+from torchcaps.experiments.drawing import CAPSULES, CNN, FIFTH, QUIET, THIRD, axes_of, new_figure
+from torchcaps.experiments.study import Study
+from torchcaps.experiments.well_trained import well_trained
+from torchcaps.models import CapsuleModel, Model
+from torchcaps.models.shared_capsnet import PooledCNN
+from torchcaps.training import Recipe, evaluate, load_recipe, predict
+
+# What is changed, and how far: no further than the shifts that all networks were trained with; no network
+# was trained with rotations or scales. Scale is measured as a logarithm, so that both ways are alike.
+CHANGES = {"across": 2.0, "down": 2.0, "rotation": math.radians(20), "scale": math.log(1.2)}
+UNITS = {"across": "pixels", "down": "pixels", "rotation": "radians", "scale": "natural logarithm"}
+DECODED, UNROUTED = "capsules that draw", "capsules that draw, uniform routing"
+SHARED, POOLED = "shared capsules", "CNN, pooled features"
+FEW, PIXELS = "CNN, 16 components", "pixels, 16 components"
+COLOURS = {DECODED: CAPSULES, UNROUTED: FIFTH, SHARED: THIRD, POOLED: CNN}
+DRAWS = 4
+COMPONENTS = 16
+
+
+class Seen(NamedTuple):
+    """What a network makes of images: the score `[N]` of the true class, and its features `[N, D]`."""
+
+    score: Tensor
+    features: Tensor
+
+
+def run(study: Study) -> None:
+    """Move, turn and scale digits, and see what stays, what moves, and whether it moves in step."""
+    train, test = digits(study, "train"), digits(study, "test")
+    rows: list[list[Any]] = []
+    curves: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, float]] = {}
+    for name in COLOURS:
+        model = network(study, name)
+        weights = sum(each.numel() for each in model.parameters())
+        curves[name] = study.keep(f"curves of {name}", lambda: change_curves(model, test))  # noqa: B023
+        found[name] = study.keep(f"changes of {name}", lambda: measure(study, model, train, test))  # noqa: B023
+        rows.append([name, weights, size_of(model), *found[name].values()])
+        if name == POOLED:
+            found[FEW] = study.keep(FEW, lambda: measure(study, model, train, test, COMPONENTS))  # noqa: B023
+            rows.append([FEW, weights, COMPONENTS, *found[FEW].values()])
+    found[PIXELS] = study.keep(PIXELS, lambda: measure(study, None, train, test, COMPONENTS))
+    rows.append([PIXELS, None, COMPONENTS, *found[PIXELS].values()])
+    for name, values in found.items():
+        for key, value in values.items():
+            if value is not None:
+                study.number(f"{name}.{key}", value)
+    study.table(
+        "Digits moved, turned and scaled at once",
+        ["features", "weights", "numbers", "test error (%)", "score changes by (%)", "features change by (%)"]
+        + [f"R² {name}" for name in CHANGES]
+        + ["R² mean"],
+        rows,
+        caption="Look at the test errors first: features of networks that read digits unequally well are "
+        "not quite comparable. Changes are those of the right class's score, and of its features as a "
+        "share of their length. R²: how well ridge regression, one per class, tells shift, turn and scale "
+        "from the change of the features, on digits that it was not fitted to (1 perfect, 0 no better than "
+        "the mean). 16 components: the pooled features, or the pixels themselves, brought down to as "
+        "many numbers as a pose has, by principal components of their changes.",
+    )
+    draw_curves(study, curves)
+    draw_predictability(study, found)
+    give_verdicts(study, found)
+
+
+def give_verdicts(study: Study, found: dict[str, dict[str, float]]) -> None:
+    """Whether lengths stay while poses move, and whether poses move more lawfully than other features."""
+    capsule, cnn, few = found[DECODED], found[POOLED], found[FEW]
+    stays = capsule["score"] < capsule["features"] / 3
+    study.verdict(
+        stays if stays else (None if capsule["score"] < capsule["features"] / 2 else False),
+        f"As digits are moved, turned and scaled, the length of the right capsule changes by "
+        f"{capsule['score']:.1f} %, its pose by {capsule['features']:.0f} % of itself; a CNN's score changes "
+        f"by {cnn['score']:.1f} %, its features by {cnn['features']:.0f} %. (The claim is taken to hold if "
+        "the length changes by less than a third of what the pose does, in part below a half.)",
+    )
+    better = capsule["mean"] > few["mean"] + 0.02
+    study.verdict(
+        better if capsule["mean"] > cnn["mean"] else (None if better else False),
+        f"What was done to the digit can be read off the change of the 16 numbers of a pose with R² "
+        f"{capsule['mean']:.2f}, off 16 components of a pooled CNN's features with {few['mean']:.2f}, off "
+        f"all of them with {cnn['mean']:.2f}, and off 16 components of the pixels with "
+        f"{found[PIXELS]['mean']:.2f}.",
+    )
+    gain = capsule["mean"] - found[UNROUTED]["mean"]
+    study.verdict(
+        gain > 0.02,
+        f"Routing {'adds to' if gain > 0.02 else 'adds nothing to'} it: with uniform coupling R² is "
+        f"{found[UNROUTED]['mean']:.2f}. Shared capsules, which draw nothing, have "
+        f"{found[SHARED]['mean']:.2f}.",
+    )
+
+
+def network(study: Study, name: str) -> Model:
+    """A network trained on upright digits that were shifted by up to 2 pixels (4, if it pools; full form)."""
+    file = {DECODED: "mnist-capsnet-small", UNROUTED: "mnist-capsnet-small", SHARED: "mnist-shared-capsnet"}
+    recipe = load_recipe(file.get(name, "mnist-pooled-cnn")).override(["evaluation.also=[]"])
+    if study.quick:
+        recipe = shortened(recipe)
+    if name == UNROUTED:
+        short = [] if study.quick else ["training.epochs=5"]
+        recipe = recipe.override(['model.options.routing="uniform"', *short])
+    train = study.train if study.quick or name == UNROUTED else None
+    folder = name.replace(", ", "-").replace(" ", "_")
+    return train(folder, recipe) if train else well_trained(study, folder, recipe)
+
+
+def shortened(recipe: Recipe) -> Recipe:
+    """The recipe on the embedded digits."""
+    draws = recipe.model.name == "capsnet_small"
+    smaller = "model.options.channels=32" if draws else "model.options.stages=[[24, 24], [48]]"
+    return recipe.override(
+        [
+            'data.name="digits"',
+            "data.options.size=24",
+            "data.preprocess.shift=2",
+            smaller,
+            f"loss.reconstruction={0.005 if draws else 0.0}",
+            "optimiser.learning_rate=2e-3",
+            "training.batch_size=32",
+            f"training.epochs={10 if draws else 40}",
+            "training.average=0.99",
+        ]
+    )
+
+
+def digits(study: Study, split: str) -> ImageSet:
+    """Digits to fit the regression to (`train`) or to test it on."""
+    if study.quick:
+        return load("digits", split, size=24)
+    some = torch.arange(6000 if split == "train" else 2000)
+    return load("mnist", split, data_dir=study.data_dir).select(some)
+
+
+def changed(images: Tensor, values: Tensor) -> Tensor:
+    """Images uint8 `[N, 1, H, W]` moved, turned and scaled about their middle as `values` `[N, 4]` say.
+
+    Returns float images in 0..1 of the same size.
+    """
+    across, down, rotation, scale = values.unbind(1)
+    size = scale.exp()
+    moves = torch.stack([rotation, torch.zeros_like(rotation), size, size, across, down], dim=1)
+    return centre_crop(transform(images, moves), images.shape[-1]).float() / 255
+
+
+def seen(model: Model | None, images: Tensor, labels: Tensor) -> Seen:
+    """The score of the true class, and its pose; for a CNN its pooled features, for `None` the pixels."""
+    place = torch.arange(len(labels))
+    if model is None:
+        return Seen(torch.ones(len(images)), images.flatten(1))
+    output = predict(model, images)
+    if isinstance(model, CapsuleModel):
+        assert output.capsules is not None
+        return Seen(output.scores[place, labels], output.capsules.pose[place, labels])
+    assert isinstance(model, PooledCNN)
+    with torch.no_grad():
+        pooled = torch.cat([model.features(part).mean((2, 3)) for part in images.split(256)])
+    return Seen(output.scores[place, labels], pooled)
+
+
+def size_of(model: Model) -> int:
+    """How many numbers `seen` gives for an image."""
+    some = torch.zeros(1, model.in_channels, *model.image_size)
+    return seen(model, some, torch.zeros(1, dtype=torch.int64)).features.shape[1]
+
+
+def differences(before: Seen, after: Seen) -> tuple[float, float]:
+    """Mean change of the score, and of the features as a share of their length, in percent."""
+    score = (after.score - before.score).abs() / before.score.clamp(min=1e-12)
+    moved = (after.features - before.features).norm(dim=1) / before.features.norm(dim=1).clamp(min=1e-12)
+    return 100 * float(score.mean()), 100 * float(moved.mean())
+
+
+def change_curves(model: Model, test: ImageSet, steps: int = 9) -> dict[str, list[float]]:
+    """How score and features change with each change alone, from one end of its range to the other."""
+    some = test.select(torch.arange(min(len(test), 355)))
+    still = seen(model, changed(some.images, torch.zeros(len(some), 4)), some.labels)
+    curves: dict[str, list[float]] = {}
+    for place, (name, most) in enumerate(CHANGES.items()):
+        pairs = []
+        for step in torch.linspace(-most, most, steps):
+            values = torch.zeros(len(some), 4)
+            values[:, place] = step
+            pairs.append(differences(still, seen(model, changed(some.images, values), some.labels)))
+        curves[f"{name}.score"], curves[f"{name}.features"] = map(list, zip(*pairs))
+    return curves
+
+
+def measure(
+    study: Study, model: Model | None, train: ImageSet, test: ImageSet, components: int | None = None
+) -> dict[str, Any]:
+    """Test error, mean changes in percent, and R² of each change; `None` for what pixels do not have."""
+    generator = torch.Generator().manual_seed(study.seed)
+    told, shares = [], []
+    for part in (train, test):
+        repeated = part.select(torch.arange(len(part)).repeat_interleave(DRAWS))
+        values = (2 * torch.rand(len(repeated), 4, generator=generator) - 1) * torch.tensor(
+            [*CHANGES.values()]
+        )
+        before = seen(model, changed(part.images, torch.zeros(len(part), 4)), part.labels)
+        before = Seen(*(each.repeat_interleave(DRAWS, 0) for each in before))
+        after = seen(model, changed(repeated.images, values), repeated.labels)
+        told.append((after.features - before.features, values, repeated.labels))
+        shares.append(differences(before, after))
+    fitted, held_out = told
+    explained = predictability(fitted, held_out, components)
+    return {
+        "error": None if model is None else 100 * evaluate(model, test).error,
+        "score": None if model is None else shares[1][0],
+        "features": shares[1][1],
+        **dict(zip(CHANGES, explained)),
+        "mean": sum(explained) / len(explained),
+    }
+
+
+def predictability(
+    fitted: tuple[Tensor, Tensor, Tensor], held_out: tuple[Tensor, Tensor, Tensor], components: int | None
+) -> list[float]:
+    """R² of each value, told from changes of features by ridge regression, one for each class.
+
+    Args:
+        fitted: changes of features `[N, D]`, values `[N, K]` and labels `[N]` to fit to.
+        held_out: the same, to test on.
+        components: how many principal components to look at; `None` for the features as they are.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    told = torch.zeros_like(held_out[1])
+    for label in held_out[2].unique():
+        first = [] if components is None else [PCA(components, svd_solver="full")]
+        regression = make_pipeline(*first, StandardScaler(), RidgeCV(alphas=[0.01, 0.1, 1, 10, 100]))
+        mine, theirs = fitted[2] == label, held_out[2] == label
+        regression.fit(fitted[0][mine].numpy(), fitted[1][mine].numpy())
+        told[theirs] = torch.from_numpy(regression.predict(held_out[0][theirs].numpy())).to(told.dtype)
+    missed = (told - held_out[1]).square().sum(0)
+    return (1 - missed / (held_out[1] - held_out[1].mean(0)).square().sum(0)).tolist()
+
+
+def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None:
+    """Score and features against each change."""
+    figure = new_figure(8.6, 5.4)
+    axes = axes_of(figure, 2, len(CHANGES), sharex="col", sharey="row")
+    for row, what in enumerate(("score", "features")):
+        for column, (name, most) in enumerate(CHANGES.items()):
+            axis = axes[row * len(CHANGES) + column]
+            for network_name, colour in COLOURS.items():
+                line = curves[network_name][f"{name}.{what}"]
+                places = torch.linspace(-most, most, len(line)).tolist()
+                axis.plot(places, line, color=colour, label=network_name, linewidth=1.6)
+            axis.set_ylim(bottom=0)
+            axis.tick_params(labelsize=8)
+            if row == 0:
+                axis.set_title(name)
+            else:
+                axis.set_xlabel(UNITS[name], fontsize=9)
+        axes[row * len(CHANGES)].set_ylabel(f"{what} changes by (%)", fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    study.figure(
+        "curves",
+        figure,
+        caption="Above, how much the score of the right class (a capsule's length, a CNN's sigmoid) changes "
+        "as digits are shifted, turned or scaled by so much; below, how much the pose, or the CNN's pooled "
+        "features, change. Flat above and steep below is what the claim says of capsules.",
+    )
+
+
+def draw_predictability(study: Study, found: dict[str, dict[str, float]]) -> None:
+    """R² of each change, network by network."""
+    figure = new_figure(7.2, 3.6)
+    axis = axes_of(figure)[0]
+    colours = {**COLOURS, FEW: "#f0a878", PIXELS: QUIET}
+    wide = 0.8 / len(found)
+    for number, (name, values) in enumerate(found.items()):
+        places = [place + (number - len(found) / 2 + 0.5) * wide for place in range(len(CHANGES))]
+        heights = [max(0.0, values[change]) for change in CHANGES]
+        axis.bar(places, heights, wide * 0.92, color=colours[name], label=name)
+    axis.set_xticks(range(len(CHANGES)), list(CHANGES))
+    axis.set(ylim=(0, 1), ylabel="R² on held-out digits")
+    axis.grid(visible=False, axis="x")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9)
+    study.figure(
+        "predictability",
+        figure,
+        caption="How well a linear function of the features' change tells what was done to a digit, 1 being "
+        "perfect: the linear predictability of shift, turn and scale.",
+    )
+
+
+CLAIM = Claim(
+    name="equivariance",
+    claim="lengths stay, poses move",
+    source="Sabour, Frosst, Hinton, “Dynamic Routing Between Capsules” (2017), section 1; "
+    "Hinton, Krizhevsky, Wang, “Transforming Auto-encoders” (2011)",
+    data="MNIST",
+    quick_data="scikit-learn's digits",
+    minutes=20,
+    run=run,
+)
