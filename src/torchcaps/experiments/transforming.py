@@ -121,8 +121,8 @@ def give_verdicts(study: Study, found: dict[str, Measured], laws: dict[str, dict
     study.verdict(
         min(law.values()) > 0.5,
         f"Nobody told capsules where digits are. How far what they say follows the true change: R² "
-        f"{law['shift']:.2f} for shifts and {law['affine']:.2f} for turns on the mean over capsules (above 0.5 "
-        f"the claim is taken to hold), {best['shift']:.2f} and {best['affine']:.2f} for the best capsule.",
+        f"{law['shift']:.2f} for shifts and {law['affine']:.2f} for turns on the mean over capsules (above "
+        f"0.5 it is taken to hold), {best['shift']:.2f} and {best['affine']:.2f} for the best capsule.",
     )
     better = [
         kind for kind, errors in (("shift", shift), ("affine", turn)) if errors[CAPSULE] < errors[PLAIN]

@@ -50,9 +50,9 @@ def run(study: Study) -> None:
     )
     if abs(both[DYNAMIC] - both[UNIFORM]) < 5:
         study.text(
-            "Routing is not what does it here: with uniform coupling, which never looks at agreement, capsules "
-            f"read {both[UNIFORM]:.1f} %. What both have, and the CNN has not, is that votes are added up and "
-            "squashed per class, so that a second digit adds to its own class and takes from none."
+            "Routing is not what does it here: with uniform coupling, which never looks at agreement, "
+            f"capsules read {both[UNIFORM]:.1f} %. What both have, and the CNN has not, is that votes are "
+            "added up and squashed per class: a second digit adds to its own class and takes from none."
         )
 
 
