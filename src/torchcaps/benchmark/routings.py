@@ -23,6 +23,7 @@ from torchcaps import kernels
 from torchcaps.benchmark.measure import Row, gemm_rate, seconds
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, ClassCaps, ConvCaps, DenseCaps, SharedCaps
+from torchcaps.votes import INLINE_VOTES
 
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
@@ -114,7 +115,10 @@ def measure(
     layer: CapsuleLayer, children: Capsules, form: str, work: tuple[float, float], budget: float
 ) -> Row:
     """Time one layer in one form."""
-    run: Callable[[Capsules], Capsules] = torch.compile(layer) if form == "compiled" else layer
+    run: Callable[[Capsules], Capsules] = layer
+    if form == "compiled":
+        torch.compiler.reset()  # after eight layers of one class the compiler would leave the ninth as it is
+        run = torch.compile(layer, options=INLINE_VOTES, fullgraph=True)
 
     def forward() -> Tensor:
         parents = run(children)

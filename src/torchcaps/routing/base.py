@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.checks import check_count, check_tensor
-from torchcaps.votes import Votes, at_least_float32
+from torchcaps.votes import Votes, at_least_float32, stored, weighted_sum
 
 
 def dead(dtype: torch.dtype) -> float:
@@ -132,8 +132,8 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     """
     mass = weight.sum(2)
     alive = mass > dead(mass.dtype)
-    share = torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2)
-    return torch.einsum("bpij,bpijd->bpjd", share, votes), mass, share
+    share = stored(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
+    return weighted_sum(votes, share), mass, share
 
 
 def length_logit(activation: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,12 @@ from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.checks import check_choice, check_count, check_flag
 from torchcaps.kernels import dynamic as kernel
 from torchcaps.routing.base import Routed, Routing, length_logit
-from torchcaps.votes import Votes
+from torchcaps.votes import Votes, agreement, stored, weighted_sum
+
+
+def _fixed(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same function of votes, which gradients do not reach through it."""
+    return lambda vote, other: function(vote.detach(), other)
 
 
 class DynamicRouting(Routing):
@@ -70,22 +75,21 @@ class DynamicRouting(Routing):
 
     def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
         """Yield poses, lengths and couplings after each of the r weighted sums."""
-        vote = votes.tensor()
-        logits = vote.new_zeros(vote.shape[:-1])
+        logits = votes.pose.new_zeros(votes.batch, votes.positions, votes.children, votes.parents)
         coupling = start
         for iteration in range(self.iterations):
             last = iteration == self.iterations - 1
-            seen = vote if last or self.gradient == "all" else vote.detach()
+            fixed = self.gradient == "last" and not last
             if coupling is None:
-                coupling = votes.normalise(logits, leak=self.leaky)
-            pose = self._parents(seen, coupling)
+                coupling = stored(votes.normalise(logits, leak=self.leaky))
+            pose = self._parents(votes.over(_fixed(weighted_sum) if fixed else weighted_sum, coupling))
             presence = length(pose)
             yield Routed(pose, presence, coupling, length_logit(presence))
             if not last:
                 if self.gradient == "last":
                     pose = pose.detach()
-                agreement = torch.einsum("bpijd,bpjd->bpij", seen, pose)
-                logits = logits + agreement if self.update == "accumulate" else agreement
+                agreed = votes.over(_fixed(agreement) if fixed else agreement, pose)
+                logits = logits + agreed if self.update == "accumulate" else agreed
                 coupling = None
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
@@ -113,8 +117,7 @@ class DynamicRouting(Routing):
                 f"routing was made for pose_size={size}, the layer has poses of {votes.pose_size}"
             )
 
-    def _parents(self, vote: Tensor, coupling: Tensor) -> Tensor:
-        total = torch.einsum("bpij,bpijd->bpjd", coupling, vote)
+    def _parents(self, total: Tensor) -> Tensor:
         if self.bias is not None:
             total = total + self.bias
         return squash(total, self.squash)

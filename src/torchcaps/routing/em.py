@@ -90,13 +90,12 @@ class EMRouting(Routing):
 
     def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
         """Yield the mixture after each M-step."""
-        vote = votes.tensor()
         child = votes.gather(activation).unsqueeze(-1)
         assignment = votes.initial() if start is None else start
         for iteration in range(self.iterations):
             # Not renormalised over parents: that would cancel the child's activation (pitfall 8).
-            mean, mass, share = weighted_mean(vote, assignment * child)
-            spread = self.gaussian.fit(vote, share, mean)
+            mean, mass, share = votes.over(weighted_mean, assignment * child)
+            spread = votes.over(self.gaussian.fit, share, mean)
             if self.activation == "mdl":
                 code = self.gaussian.code_length(spread, votes.pose_size).to(mass.dtype)
                 logit = self._coding_logit(iteration, code, mass, votes)
@@ -106,7 +105,7 @@ class EMRouting(Routing):
                 logit = log_prior = presence.clamp(min=dead(mass.dtype)).log()
             yield Routed(mean, presence, assignment, logit)
             if iteration < self.iterations - 1:
-                log_density = self.gaussian.log_density(vote, mean, spread)
+                log_density = votes.over(self.gaussian.log_density, mean, spread)
                 assignment = votes.normalise(log_density + log_prior.unsqueeze(2))
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:

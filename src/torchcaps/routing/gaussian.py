@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torchcaps.checks import check_number
+from torchcaps.votes import weighted_sum
 
 # A distance that float32 can hold: a child infinitely far from all its parents would belong to none.
 FARTHEST = 1e37
@@ -61,7 +62,7 @@ class Diagonal(Gaussian):
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
         """Variance per dimension."""
         square = (votes - mean.unsqueeze(2)).square()
-        return torch.einsum("bpij,bpijd->bpjd", share, square) + self.epsilon + rounding(mean)
+        return weighted_sum(square, share) + self.epsilon + rounding(mean)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density, dimension by dimension."""
@@ -98,7 +99,7 @@ class Fixed(Gaussian):
 
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
         """Observed variance, which only the code length looks at."""
-        return torch.einsum("bpij,bpijd->bpjd", share, (votes - mean.unsqueeze(2)).square())
+        return weighted_sum((votes - mean.unsqueeze(2)).square(), share)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density under the constant σ."""

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from torchcaps.capsules import length, squash
 from torchcaps.checks import check_choice, check_number
 from torchcaps.routing.base import Routed, Routing, length_logit, weighted_mean
-from torchcaps.votes import Votes
+from torchcaps.votes import Votes, agreement
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -53,23 +52,21 @@ class KMeansRouting(Routing):
 
     def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
         """Yield centres and assignments after each update of the centres."""
-        vote = votes.tensor()
         child = votes.gather(activation).unsqueeze(-1)
         coupling = votes.initial() if start is None else start
         for iteration in range(self.iterations):
-            centre, mass, _ = weighted_mean(vote, coupling * child)
+            centre, mass, _ = votes.over(weighted_mean, coupling * child)
             presence = length(squash(centre * mass.unsqueeze(-1)))
             yield Routed(centre, presence, coupling, length_logit(presence))
             if iteration < self.iterations - 1:
-                coupling = self._assign(votes, vote, centre)
+                closeness = votes.over(self._closeness, centre)
+                coupling = (
+                    votes.harden(closeness)
+                    if self.temperature == 0
+                    else votes.normalise(closeness / self.temperature)
+                )
 
-    def _assign(self, votes: Votes, vote: Tensor, centre: Tensor) -> Tensor:
+    def _closeness(self, vote: Tensor, centre: Tensor) -> Tensor:
         if self.metric == "cosine":
-            closeness = torch.einsum("bpijd,bpjd->bpij", unit(vote), unit(centre))
-        else:
-            closeness = -(vote - centre.unsqueeze(2)).square().sum(-1)
-        return (
-            votes.harden(closeness)
-            if self.temperature == 0
-            else votes.normalise(closeness / self.temperature)
-        )
+            return agreement(unit(vote), unit(centre))
+        return -(vote - centre.unsqueeze(2)).square().sum(-1)

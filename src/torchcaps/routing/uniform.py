@@ -7,7 +7,7 @@ from torch import Tensor
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.checks import check_choice
 from torchcaps.routing.base import Routed, Routing, length_logit
-from torchcaps.votes import Votes
+from torchcaps.votes import Votes, weighted_sum
 
 
 class UniformRouting(Routing):
@@ -37,6 +37,6 @@ class UniformRouting(Routing):
     def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
         """Yield the one iteration there is; child activations are the lengths of their poses already."""
         coupling = votes.initial() if start is None else start
-        pose = squash((coupling.unsqueeze(-1) * votes.tensor()).sum(2), self.squash)
+        pose = squash(votes.over(weighted_sum, coupling), self.squash)
         presence = length(pose)
         yield Routed(pose, presence, coupling, length_logit(presence))

@@ -16,17 +16,22 @@ The dots are `D_in, D_out` for vector poses, voted as :math:`W u`, and `P, P` fo
 :math:`M W`; a matrix pose is flattened row by row wherever it is stored.
 """
 
-from torchcaps.votes.base import Votes, at_least_float32, transform
+from torchcaps.votes.base import Votes, at_least_float32
+from torchcaps.votes.casting import INLINE_VOTES, agreement, stored, transform, weighted_sum
 from torchcaps.votes.dense import DenseVotes, SharedVotes
 from torchcaps.votes.grid import ClassVotes, ConvVotes, check_padding
 
 __all__ = [
+    "INLINE_VOTES",
     "ClassVotes",
     "ConvVotes",
     "DenseVotes",
     "SharedVotes",
     "Votes",
+    "agreement",
     "at_least_float32",
     "check_padding",
+    "stored",
     "transform",
+    "weighted_sum",
 ]

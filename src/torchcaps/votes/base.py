@@ -2,27 +2,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from torchcaps.checks import check_dtype
+from torchcaps.votes.casting import cast_anew, compiling
+
+T = TypeVar("T")
 
 
 def at_least_float32(values: Tensor) -> Tensor:
     """Half-precision values in float32, others as they are: routing never iterates in less."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-
-
-def transform(pose: Tensor, weight: Tensor, *, matrix: bool) -> Tensor:
-    """Multiply the pose of each child by its matrix for each parent.
-
-    Shape: pose `[..., I, D_in]`, weight `[I, J, D_in, D_out]` (or `[I, J, P, P]`) to `[..., I, J, D_out]`.
-    """
-    if not matrix:
-        return torch.einsum("...id,ijde->...ije", pose, weight)
-    size = weight.shape[-1]
-    return torch.einsum("...ipq,ijqr->...ijpr", pose.unflatten(-1, (size, size)), weight).flatten(-2)
 
 
 class Votes(ABC):
@@ -43,6 +37,9 @@ class Votes(ABC):
         self.matrix = matrix
         self.index: Tensor | None = None
         self.grid: tuple[int, int] | None = None
+        self._made: Tensor | None = None
+        self._field: Tensor | None = None
+        self._casts = 0
         size_in, size_out = weight.shape[-2:]
         if matrix and size_in != size_out:
             raise ValueError(f"weight of matrix poses must end in [P, P], got {list(weight.shape)}")
@@ -52,8 +49,38 @@ class Votes(ABC):
         check_dtype("pose", self.pose, self.weight)
 
     @abstractmethod
+    def field(self) -> Tensor:
+        """Poses as `cast` takes them, laid out to be multiplied by the weights."""
+
+    @abstractmethod
+    def cast(self, field: Tensor) -> Tensor:
+        """The votes of these poses, `[B, P, I, J, D]`."""
+
     def tensor(self) -> Tensor:
         """All votes, `[B, P, I, J, D]`."""
+        return self.cast(self.field())
+
+    def over(self, function: Callable[..., T], *others: Tensor) -> T:
+        """`function(votes, *others)`: how a routing reads its votes, with a sum over them in the function.
+
+        The tensor is made once and remembered; in compiled code, matrix poses vote anew for each call, so
+        that the compiler can cast votes inside the sum and never store them.
+
+        Example:
+            >>> from torchcaps.votes import SharedVotes
+            >>> votes = SharedVotes(torch.ones(2, 50, 8), torch.ones(3, 8, 16))
+            >>> votes.over(lambda vote: vote.mean(2)).shape
+            torch.Size([2, 1, 3, 16])
+        """
+        if self.matrix and compiling():
+            if self._field is None:
+                self._field = self.field()
+            self._casts += 1
+            made: T = cast_anew(function, self.cast, self._field, self._casts, *others)
+            return made
+        if self._made is None:
+            self._made = self.tensor()
+        return function(self._made, *others)
 
     @property
     def batch(self) -> int:

@@ -3,7 +3,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from torchcaps.checks import check_tensor
-from torchcaps.votes.base import Votes, transform
+from torchcaps.votes.base import Votes
+from torchcaps.votes.casting import transform
 
 
 class DenseVotes(Votes):
@@ -22,9 +23,13 @@ class DenseVotes(Votes):
         check_tensor("pose", pose, "B N D_in", N=weight.shape[0])
         super().__init__(pose, weight, matrix=matrix)
 
-    def tensor(self) -> Tensor:
-        """All votes, `[B, 1, N, J, D]`."""
-        return transform(self.pose, self.weight, matrix=self.matrix).unsqueeze(1)
+    def field(self) -> Tensor:
+        """Poses `[B, N, D_in]`."""
+        return self.pose
+
+    def cast(self, field: Tensor) -> Tensor:
+        """Votes `[B, 1, N, J, D]`."""
+        return transform(field, self.weight, matrix=self.matrix).unsqueeze(1)
 
 
 class SharedVotes(Votes):
@@ -42,9 +47,10 @@ class SharedVotes(Votes):
         check_tensor("pose", pose, "B N D_in")
         super().__init__(pose, weight, matrix=matrix)
 
-    def tensor(self) -> Tensor:
-        """All votes, `[B, 1, N, J, D]`."""
-        # Every child is of the one type there is.
-        return transform(self.pose.unsqueeze(2), self.weight.unsqueeze(0), matrix=self.matrix).squeeze(2)[
-            :, None
-        ]
+    def field(self) -> Tensor:
+        """Poses `[B, N, 1, D_in]`: every child is of the one type there is."""
+        return self.pose.unsqueeze(2)
+
+    def cast(self, field: Tensor) -> Tensor:
+        """Votes `[B, 1, N, J, D]`."""
+        return transform(field, self.weight.unsqueeze(0), matrix=self.matrix).squeeze(2).unsqueeze(1)

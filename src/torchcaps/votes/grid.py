@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from torchcaps.checks import check_count, check_tensor
-from torchcaps.votes.base import Votes, transform
+from torchcaps.votes.base import Votes
+from torchcaps.votes.casting import transform
 
 
 def check_padding(padding: int, kernel_size: int) -> int:
@@ -50,10 +51,13 @@ class ClassVotes(Votes):
         offset[:, :, column_element] = columns[None, :]
         return offset
 
-    def tensor(self) -> Tensor:
-        """All votes, `[B, 1, H·W·C, J, D]`."""
-        pose = self.pose.unflatten(1, (-1, self.types))
-        votes = transform(pose, self.weight, matrix=self.matrix)
+    def field(self) -> Tensor:
+        """Poses by place and type, `[B, H·W, C, D_in]`."""
+        return self.pose.unflatten(1, (-1, self.types))
+
+    def cast(self, field: Tensor) -> Tensor:
+        """Votes `[B, 1, H·W·C, J, D]`."""
+        votes = transform(field, self.weight, matrix=self.matrix)
         if self.coordinates:
             votes = votes + self.offset().flatten(0, 1)[:, None, None]
         return votes.flatten(1, 2).unsqueeze(1)
@@ -121,10 +125,13 @@ class ConvVotes(Votes):
         child = torch.where(inside[..., None], child, self.total_children)
         return child.flatten(0, 1).flatten(1)
 
-    def tensor(self) -> Tensor:
-        """All votes, `[B, P, K·K·C, J, D]`; zero where the field leaves the image."""
+    def field(self) -> Tensor:
+        """Poses in the field of each position, `[B, P, K·K·C, D_in]`; zero where it leaves the image."""
         assert self.index is not None
         outside = self.pose.new_zeros(self.batch, 1, self.pose.shape[2])
         field = torch.cat([self.pose, outside], 1).index_select(1, self.index.flatten())
-        field = field.unflatten(1, self.index.shape)
+        return field.unflatten(1, self.index.shape)
+
+    def cast(self, field: Tensor) -> Tensor:
+        """Votes `[B, P, K·K·C, J, D]`."""
         return transform(field, self.weight, matrix=self.matrix)
