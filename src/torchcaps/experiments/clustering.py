@@ -131,7 +131,7 @@ def draw_panel(axis: Any, points: Array, steps: list[Step], title: str) -> None:
         slant = float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
         for reach, strength in ((1, 0.22), (2, 0.10)):
             wide, high = 2 * reach * np.sqrt(values[::-1])
-            shape = {"angle": slant, "facecolor": colour, "alpha": strength, "linewidth": 0}
+            shape: dict[str, Any] = {"angle": slant, "facecolor": colour, "alpha": strength, "linewidth": 0}
             axis.add_patch(Ellipse(tuple(last.mean[number]), wide, high, **shape))
             axis.add_patch(
                 Ellipse(
