@@ -144,7 +144,7 @@ def save_animation(frames: Sequence[Any], path: Path, milliseconds: int) -> Path
     for frame in frames:
         buffer = io.BytesIO()
         frame.savefig(buffer, format="png", dpi=90)
-        images.append(Image.open(buffer).convert("RGB").quantize(64))
+        images.append(Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE))
     durations = [milliseconds] * (len(images) - 1) + [4 * milliseconds]
     images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
     save_figure(frames[-1], path.with_suffix(""))

@@ -1,0 +1,153 @@
+"""Scenes of boats and houses with the tree that a routing made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchcaps.data.boats import PLACE, pose_matrix
+from torchcaps.data.boats.relations import CORNERS
+from torchcaps.experiments.drawing import CAPSULES, CNN, FAINT, FIFTH, FOURTH, INK, QUIET, THIRD
+from torchcaps.experiments.parsing import Crowd, Parse
+
+COLOURS = (CAPSULES, CNN, THIRD, FOURTH, FIFTH, "#56b4e9")
+ALONE = "#aab3ba"
+ROOT, ROW = 2.35, 1.72  # heights of the tree's root and of the wholes over a picture that ends at 1
+
+
+def outline(kind: int, pose: Tensor) -> list[list[float]]:
+    """Corners of a part of type `kind` at a pose `[3, 3]`."""
+    corners = torch.tensor([(*corner, 1.0) for corner in CORNERS[kind]], dtype=torch.float64)
+    return (corners @ pose.T)[:, :2].tolist()
+
+
+def draw_part(axis: Any, kind: int, pose: Tensor, colour: str, **options: Any) -> None:
+    """One part, filled; a rectangle with the darker band that tells its lower side."""
+    from matplotlib.patches import Polygon
+
+    style = {
+        "facecolor": colour,
+        "edgecolor": "white",
+        "linewidth": 1.0,
+        "alpha": 0.9,
+        "zorder": 2,
+        **options,
+    }
+    axis.add_patch(Polygon(outline(kind, pose), closed=True, joinstyle="round", **style))
+    if kind == 0:
+        band = torch.tensor([[-1, -0.5, 1], [1, -0.5, 1], [1, -0.22, 1], [-1, -0.22, 1]], dtype=torch.float64)
+        style = {"facecolor": INK, "alpha": 0.28, "linewidth": 0, "zorder": style["zorder"]}
+        axis.add_patch(Polygon((band @ pose.T)[:, :2].tolist(), closed=True, **style))
+
+
+def draw_icon(
+    axis: Any, kind: int, x: float, y: float, colour: str, size: float = 0.16, **options: Any
+) -> None:
+    """A small house or boat, upright."""
+    whole = pose_matrix(x, y, 0, size)
+    for part in range(len(CORNERS)):
+        draw_part(axis, part, whole @ PLACE[kind, part], colour, zorder=5, **options)
+
+
+def branch(axis: Any, start: tuple[float, float], end: tuple[float, float], **options: Any) -> None:
+    """A line that leaves downwards and arrives from above."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    bend = 0.45 * (start[1] - end[1])
+    points = [start, (start[0], start[1] - bend), (end[0], end[1] + bend), end]
+    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    axis.add_patch(PathPatch(Path(points, codes), facecolor="none", capstyle="round", **options))
+
+
+def groups(found: Parse) -> list[list[int]]:
+    """Parts of the first scene that were put together, each group once.
+
+    >>> same = torch.tensor([[[True, False, True], [False, True, False], [True, False, True]]])
+    >>> groups(Parse(same, torch.zeros(1, 3), torch.zeros(1, 3), torch.zeros(1, 3, 6)))
+    [[0, 2], [1]]
+    """
+    rows = {tuple(row.nonzero()[:, 0].tolist()) for row in found.together[0]}
+    return [list(row) for row in sorted(rows)]
+
+
+def blank(axis: Any, top: float = 2.5) -> None:
+    """A panel for a picture from -1 to 1 with a tree over it."""
+    from matplotlib.patches import FancyBboxPatch
+
+    axis.add_patch(
+        FancyBboxPatch(
+            (-1.0, -1.0), 2, 2, boxstyle="round,pad=0.06", facecolor="#f6f7f8", edgecolor=FAINT, zorder=0
+        )
+    )
+    axis.set(xlim=(-1.12, 1.12), ylim=(-1.12, top), aspect="equal")
+    axis.axis("off")
+
+
+def dot(axis: Any, place: tuple[float, float], colour: str, size: float = 18) -> None:
+    """The end of a branch."""
+    axis.scatter(*place, s=size, color=colour, edgecolors="white", linewidths=0.8, zorder=6)
+
+
+def spread(count: int) -> list[float]:
+    """Places from left to right for so many wholes.
+
+    >>> spread(1), spread(3)
+    ([0.0], [-0.8, 0.0, 0.8])
+    """
+    return [0.0] if count == 1 else [round(-0.8 + 1.6 * each / (count - 1), 6) for each in range(count)]
+
+
+def draw_tree(axis: Any, crowd: Crowd, found: Parse) -> None:
+    """The first scene of a crowd, its parts coloured by whole, and the tree over it."""
+    blank(axis)
+    place = crowd.part_pose[0, :, :2, 2]
+    members = groups(found)
+    wholes = sorted(
+        (group for group in members if len(group) > 1), key=lambda group: float(place[group, 0].mean())
+    )
+    for group in members:
+        colour = COLOURS[wholes.index(group) % len(COLOURS)] if group in wholes else ALONE
+        for part in group:
+            draw_part(axis, int(crowd.part_type[part]), crowd.part_pose[0, part], colour)
+    for x, group, colour in zip(spread(len(wholes)), wholes, COLOURS):
+        branch(axis, (0, ROOT), (x, ROW + 0.22), edgecolor=QUIET, linewidth=1.2, zorder=1)
+        draw_icon(axis, int(found.kind[0, group[0]]), x, ROW, colour)
+        for part in group:
+            end = (float(place[part, 0]), float(place[part, 1]))
+            branch(axis, (x, ROW - 0.28), end, edgecolor=colour, linewidth=1.8, alpha=0.85, zorder=4)
+            dot(axis, end, colour)
+    dot(axis, (0, ROOT), INK, 42)
+
+
+def draw_readings(axis: Any, crowd: Crowd, found: Parse, contested: Tensor) -> None:
+    """The first ambiguous scene of a crowd under both readings; a line is as wide as the belief in it.
+
+    Args:
+        axis: where to draw.
+        crowd: the scene.
+        found: what is believed.
+        contested: which two parts agree on the decoy, `[P]`.
+    """
+    blank(axis, ROW + 0.4)
+    place = crowd.part_pose[0, :, :2, 2]
+    true = int(crowd.part_kind[0, 0])
+    readings = [
+        (torch.nonzero(crowd.part_whole[0] == whole)[:, 0].tolist(), true, colour)
+        for whole, colour in ((0, CAPSULES), (1, THIRD))
+    ]
+    readings.sort(key=lambda reading: float(place[reading[0], 0].mean()))
+    readings.insert(1, (torch.nonzero(contested)[:, 0].tolist(), 1 - true, CNN))
+    for part, kind in enumerate(crowd.part_type.tolist()):
+        draw_part(axis, kind, crowd.part_pose[0, part], "#c9d0d6")
+    for x, (parts, kind, colour) in zip(spread(3), readings):
+        believed = [float(found.belief[0, part, 2 * parts[0] + kind]) for part in parts]
+        draw_icon(axis, kind, x, ROW, colour, alpha=0.15 + 0.8 * sum(believed) / len(believed))
+        for part, belief in zip(parts, believed):
+            end = (float(place[part, 0]), float(place[part, 1]))
+            line = {"linewidth": 0.2 + 3.4 * belief, "alpha": min(1.0, 0.1 + belief)}
+            style = "dashed" if colour == CNN else "solid"
+            branch(axis, (x, ROW - 0.28), end, edgecolor=colour, linestyle=style, zorder=4, **line)
+            dot(axis, end, INK, 10)
