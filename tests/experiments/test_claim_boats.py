@@ -16,7 +16,7 @@ from torchcaps.experiments.boats import (
     shares,
 )
 from torchcaps.experiments.parsing import Crowd, blurred, cast, crowds, nearby, parse, parts_right, trace
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 
 
 def one_crowd(kind: str, count: int = 12, noise: float = 0.0) -> Crowd:

@@ -5,7 +5,7 @@ import pytest
 
 from torchcaps.experiments.clustering import CLAIM, FAMILY, first_points, four_clouds, largest_gap, softness
 from torchcaps.experiments.mixtures import Step, nearest, reference, route
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from torchcaps.experiments.equivariance import (
     seen,
 )
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 
 

@@ -13,7 +13,7 @@ from torchcaps.experiments.fixed_point import (
     softness,
     sorted_couplings,
 )
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.models import create_model
 from torchcaps.routing import DynamicRouting
 from torchcaps.training import evaluate

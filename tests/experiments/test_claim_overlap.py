@@ -19,7 +19,7 @@ from torchcaps.experiments.overlap import (
     pixels_of,
     test_pairs,
 )
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.models import CapsuleModel
 

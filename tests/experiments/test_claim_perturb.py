@@ -9,7 +9,7 @@ from torchcaps.capsules import Capsules
 from torchcaps.experiments.ink import PROPERTIES, ink_properties
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.perturb import STEPS, bases, effect, moved, property_changes
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.models import Model
 
 

@@ -7,7 +7,7 @@ import torch
 
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.moving import draw_shifts, draw_turns, learn_to_move, placement, shifted, warped
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Interrupted, Study
 from torchcaps.experiments.transforming import CAPSULE, COPY, PlainAutoencoder, explained, measure
 from torchcaps.models.transforming_autoencoder import TransformingAutoencoder

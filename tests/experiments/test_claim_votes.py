@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.votes import (
     BINS,
     CLAIM,
@@ -76,8 +76,9 @@ def test_smoothing_keeps_the_weight() -> None:
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(CLAIM, tmp_path, quick=True)
     numbers = result["numbers"]
-    assert result["verdicts"][0]["holds"] is True
-    assert numbers[f"{ROUTED}.right.3.own"] < numbers[f"{ROUTED}.right.1.own"]
+    together = numbers[f"{ROUTED}.right.3.own"] / numbers[f"{ROUTED}.right.1.own"]
+    assert together < 1
+    assert not (result["verdicts"][0]["holds"] and together >= 0.75)
     assert numbers[f"{ROUTED}.accuracy"] > 90
     assert numbers[f"{ROUTED}.accuracy"] > numbers[f"{UNIFORM}.accuracy"]
     for name in ("average", "examples"):

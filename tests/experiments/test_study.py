@@ -10,7 +10,7 @@ import pytest
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import axes_of, new_figure
 from torchcaps.experiments.listing import NAMES, find_claim, list_claims
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Interrupted, Study
 from torchcaps.training import default_recipe
 from torchcaps.training.errors import RunError

@@ -59,6 +59,7 @@ def test_draw_shows_couplings_over_the_image(client: TestClient, shelf: Shelf, s
     said = ask(client, "draw", image=seven)
     couplings = np.array(said["couplings"])
     assert said["grid"] == [6, 6]
+    assert said["places"] == {"first": 8.0, "step": 2.0}
     assert couplings.shape == (3, 10, 6, 6)
     assert couplings.min() >= 0
     assert couplings.max() == 1

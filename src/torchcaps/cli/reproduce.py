@@ -44,7 +44,7 @@ def reproduce(
 
     from torchcaps.cli.progress import make_watcher
     from torchcaps.experiments.listing import find_claim
-    from torchcaps.experiments.reproduce import reproduce as run
+    from torchcaps.experiments.running import reproduce as run
     from torchcaps.training.stopping import parse_duration
 
     console = Console(highlight=False, soft_wrap=True)

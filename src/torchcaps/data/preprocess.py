@@ -91,7 +91,7 @@ class Preprocess:
         return torch.rand(count, 7 if self.flip else 6, generator=generator)
 
     def train(self, images: Tensor, numbers: Tensor) -> Tensor:
-        """Prepare uint8 `[B, C, H, W]` for training as `numbers` `[B, 6 or 7]` choose: float `[B, C, h, w]`."""
+        """Prepare uint8 `[B, C, H, W]` for training as `numbers` of `draw` choose: float `[B, C, h, w]`."""
         images, numbers = self._always(images), numbers.to(images.device)
         if self.shift:
             images = augment.shift_with(images, self.shift, numbers[:, 0:2])

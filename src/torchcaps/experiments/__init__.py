@@ -9,7 +9,7 @@ from torchcaps.lazy import lazy_names
 if TYPE_CHECKING:
     from torchcaps.experiments.claim import Claim
     from torchcaps.experiments.listing import find_claim, list_claims
-    from torchcaps.experiments.reproduce import reproduce
+    from torchcaps.experiments.running import reproduce
     from torchcaps.experiments.study import Study
 
 _HOME = {
@@ -17,7 +17,7 @@ _HOME = {
     "Study": "study",
     "find_claim": "listing",
     "list_claims": "listing",
-    "reproduce": "reproduce",
+    "reproduce": "running",
 }
 __all__ = ["Claim", "Study", "find_claim", "list_claims", "reproduce"]
 

@@ -59,6 +59,13 @@ class ExamplesAnswer(BaseModel):
     digits: list[ExampleDigit]
 
 
+class Places(BaseModel):
+    """Where the cells of a grid lie in the image: the pixel of the first one's centre, pixels to the next."""
+
+    first: float
+    step: float
+
+
 class DrawAnswer(BaseModel):
     """Lengths, poses and couplings of the class capsules, and the best one drawn."""
 
@@ -68,6 +75,7 @@ class DrawAnswer(BaseModel):
     pose: Row
     poses: list[Row]
     grid: TwoSizes
+    places: Places
     couplings: list[list[Image]]
     elapsed_ms: float
 

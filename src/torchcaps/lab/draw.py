@@ -7,11 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import torch
+from torch import nn
 
 from torchcaps.capsules import Capsules
 from torchcaps.lab.looking import Seen, class_capsules, look
 from torchcaps.lab.schemas import DIGIT, DrawQuestion, TweakQuestion
 from torchcaps.lab.weights import NoWeightsError, Shelf, as_numbers
+from torchcaps.models import Model
 
 MODEL = ("capsnet_small", "mnist")
 
@@ -34,9 +36,24 @@ def draw(shelf: Shelf, asked: DrawQuestion) -> dict[str, Any]:
         "pose": poses[best],
         "poses": poses,
         "grid": list(seen.children.activation.shape[1:3]),
+        "places": field_centres(trained.model),
         "couplings": couplings(seen),
         "elapsed_ms": round(1000 * (time.perf_counter() - begun), 1),
     }
+
+
+def field_centres(model: Model) -> dict[str, float]:
+    """Where in the image the capsules' fields are centred: pixel of the first, and pixels to the next.
+
+    >>> from torchcaps.models import create_model
+    >>> field_centres(create_model("capsnet_small"))
+    {'first': 8.0, 'step': 2}
+    """
+    first, step = 0.0, 1
+    for conv in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
+        first += step * ((conv.kernel_size[0] - 1) / 2 - int(conv.padding[0]))
+        step *= conv.stride[0]
+    return {"first": first, "step": step}
 
 
 @torch.no_grad()
