@@ -10,3 +10,10 @@ def test_every_python_example_runs() -> None:
     shared: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(README), "exec"), shared)
+
+
+def test_both_languages_show_the_same_code() -> None:
+    fenced = re.compile(r"```.*?```", flags=re.DOTALL)
+    english = fenced.findall(README.read_text(encoding="utf-8"))
+    chinese = fenced.findall(README.with_name("README.zh-CN.md").read_text(encoding="utf-8"))
+    assert english == chinese
