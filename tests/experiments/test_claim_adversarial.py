@@ -86,7 +86,7 @@ def test_attacks_have_a_figure_for_every_epsilon(tmp_path: Path) -> None:
     model, other = (create_model("pooled_cnn", image_size=17, stages=((4,), (4,))).eval() for _ in range(2))
     found = attack(study, model, other, torch.rand(4, 1, 17, 17), torch.tensor([1, 0, 9, 4]))
     assert all(len(found[kind]) == len(found["epsilon"]) for kind in (*PANELS, "pgd"))
-    assert found["pgd"][2] is not None, "the table is about this ε"
+    assert found["pgd"][1] is not None, "the table is about this ε"
     assert found["zero_images"] == 0
 
 
