@@ -42,3 +42,9 @@ def test_is_near_the_published_count(name: str, options: dict[str, Any], publish
 def test_the_twins_are_equally_heavy_and_the_small_network_is_small() -> None:
     assert weights("shared_capsnet") == pytest.approx(weights("pooled_cnn"), rel=0.02)
     assert weights("capsnet_small") <= 1_000_000
+
+
+def test_vector_poses_take_a_full_matrix_for_every_vote() -> None:
+    matrix, vector = (weights("matrix_capsnet_small", **NORB, vectors=vectors) for vectors in (False, True))
+    votes = 9 * 8 * 16 + 9 * 16 * 16 + 16 * 5
+    assert vector - matrix == votes * (16 * 16 - 4 * 4)

@@ -68,7 +68,7 @@ class Study:
         self.recipes: dict[str, Any] = {}
         self.out.mkdir(parents=True, exist_ok=True)
 
-    def train(self, name: str, recipe: Recipe) -> Model:
+    def train(self, name: str, recipe: Recipe, *, keep_epochs: bool = False) -> Model:
         """Train a network, or take the one that this study trained before; it is returned in `eval` mode.
 
         The recipe's seed is moved on by the study's. The model is the last one, as in the run's result.
@@ -76,6 +76,7 @@ class Study:
         Args:
             name: of the training inside the study, such as `"capsules"`.
             recipe: what to train and how.
+            keep_epochs: keep the model of every epoch too; `epochs` gives them.
         """
         recipe = recipe.override([f"seed={recipe.seed + self.seed}"])
         if self.data_dir is not None:
@@ -86,7 +87,9 @@ class Study:
         if not (done.is_file() and json.loads(done.read_text()).get("status") == "ended"):
             self.say(f"training {name}: {recipe.model.name} on {recipe.data.name}")
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            result = train(recipe, folder, resume=True, budget=left, watch=self.watch())
+            result = train(
+                recipe, folder, resume=True, budget=left, keep_epochs=keep_epochs, watch=self.watch()
+            )
             if result["status"] != "ended":
                 raise Interrupted(f"stopped ({result['status']}) while training {name}")
         result = json.loads(done.read_text())
@@ -95,6 +98,11 @@ class Study:
                 f"{folder} was trained with another recipe: give another --out, or remove that folder"
             )
         return load_weights(folder / result["model"])[0]
+
+    def epochs(self, name: str) -> list[Path]:
+        """The models of a training's epochs in order, if it kept them; `load_weights` reads each."""
+        found = (self.out / "trained" / name).glob("epoch-*.safetensors")
+        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
 
     def pretrained(self, model: str, data: str) -> Model:
         """A network with the weights that come with torchcaps, in `eval` mode."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts
+from torchcaps.checks import check_count, check_counts, check_flag
 from torchcaps.layers import ClassCaps, ConvCaps, MatrixPrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -31,6 +31,7 @@ class MatrixCapsNet(CapsuleModel):
         channels: A, channels of the convolution.
         types: B, C, D: capsule types of the primary layer and of the two convolutional ones.
         pose_size: P of the P×P poses.
+        vectors: take each pose for a vector of P² numbers, whose votes are made by P²×P² matrices.
         coordinates: add its position to the vote of each last-layer capsule.
         routing: name of a routing.
         routing_options: such as `iterations`; the same for all three routed layers. EM starts from
@@ -46,6 +47,7 @@ class MatrixCapsNet(CapsuleModel):
         channels: int = 32,
         types: tuple[int, int, int] = (32, 32, 32),
         pose_size: int = 4,
+        vectors: bool = False,
         coordinates: bool = True,
         routing: str = "em",
         **routing_options: Any,
@@ -58,7 +60,13 @@ class MatrixCapsNet(CapsuleModel):
         primary, first, second = check_counts("types", types, 3)
         if routing == "em":
             routing_options = {**TRAINABLE_EM, **routing_options}
-        options: dict[str, Any] = {"pose_size": pose_size, "routing": routing, **routing_options}
+        dims = (pose_size**2, pose_size**2) if check_flag("vectors", vectors) else None
+        options: dict[str, Any] = {
+            "pose_size": pose_size,
+            "dims": dims,
+            "routing": routing,
+            **routing_options,
+        }
         self.conv = nn.Conv2d(in_channels, check_count("channels", channels), 5, 2)
         self.primary = MatrixPrimaryCaps(channels, primary, pose_size=pose_size)
         self.first = ConvCaps(primary, first, kernel_size=3, stride=2, **options)

@@ -45,6 +45,7 @@ def train(
     resume: bool = False,
     budget: float | None = None,
     save_every: float = 120.0,
+    keep_epochs: bool = False,
     watch: Watcher | None = None,
 ) -> dict[str, Any]:
     """Train a model as a recipe says.
@@ -59,6 +60,7 @@ def train(
             had never stopped.
         budget: seconds after which to stop, saved.
         save_every: seconds after which the state is saved, besides at the end of each epoch.
+        keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`, to look at how it learnt.
         watch: is told how it goes.
 
     Returns what is also in the run's `result.json`; its `status` is `"ended"`, `"budget"` or
@@ -75,7 +77,9 @@ def train(
     """
     watch = watch or Watcher()
     with Stopper(budget) as stopper:
-        engine = Engine(recipe, out, resume=resume, save_every=save_every, watch=watch)
+        engine = Engine(
+            recipe, out, resume=resume, save_every=save_every, keep_epochs=keep_epochs, watch=watch
+        )
         try:
             return engine.train(stopper)
         finally:
@@ -86,13 +90,20 @@ class Engine:
     """All that a training needs, set up; `train` is the loop."""
 
     def __init__(
-        self, recipe: Recipe, out: str | Path, *, resume: bool, save_every: float, watch: Watcher
+        self,
+        recipe: Recipe,
+        out: str | Path,
+        *,
+        resume: bool,
+        save_every: float,
+        watch: Watcher,
+        keep_epochs: bool = False,
     ) -> None:
         self.recipe = recipe
         self.accelerator = make_accelerator(recipe.training.precision)
         self.main, device = self.accelerator.is_main_process, self.accelerator.device
         self.watch = watch if self.main else Watcher()
-        self.save_every = save_every
+        self.save_every, self.keep_epochs = save_every, keep_epochs
         self.data = load_splits(recipe.data, recipe.seed)
         self.preprocess = Preprocess.from_options(recipe.data.preprocess)
         self.card = Card(
@@ -297,6 +308,8 @@ class Engine:
         if position.best is None or value > position.best:
             position.best, position.waited = value, 0
             self.save_model(self.run.best, tested)
+        if self.keep_epochs:
+            self.save_model(self.run.of_epoch(position.epoch), tested)
         if position.epoch >= self.recipe.training.epochs:
             position.ended = "epochs"
         if stop.patience and position.waited >= stop.patience:

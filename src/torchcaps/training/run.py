@@ -22,6 +22,7 @@ class Run:
     | `tensorboard/` | the same as events, where tensorboard is installed |
     | `state.safetensors` | everything needed to go on |
     | `last.safetensors`, `best.safetensors` | models to use |
+    | `epoch-1.safetensors` … | the model after each epoch, where they are kept |
     | `result.json` | what came of it, written at the end |
     | `failed.safetensors` | weights and batch of a step that was not finite |
 
@@ -63,6 +64,10 @@ class Run:
         self._write("environment.json", json.dumps([*earlier, describe_environment()], indent=2) + "\n")
         if not self.resumes:
             self.keep_records(0, 0)
+
+    def of_epoch(self, epoch: int) -> Path:
+        """Where the model of an epoch is kept, if they are; epochs count from 1."""
+        return self.path / f"epoch-{epoch}.safetensors"
 
     def keep_records(self, count: int, step: int) -> None:
         """Forget the records after the first `count`: a resumed run will write them again."""

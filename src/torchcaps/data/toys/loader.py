@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 
@@ -40,7 +41,7 @@ def toys(
     - `data_dir`: where a set made before may lie, in `toys/`; otherwise the cache.
 
     The whole set is made on first use, in a minute or two, and kept in smallNORB's file format; a few views
-    are rendered at once and not kept.
+    are rendered at once and kept in memory only.
 
     Metadata: `instance`, `elevation` (0 … 8: 30° … 70°), `azimuth` (0, 2 … 34, in 10°) and `lighting`
     (0 … 5), int64 `[N]`.
@@ -69,16 +70,19 @@ def toys(
             kept = [torch.isin(found.metadata[fact], torch.tensor(codes)) for fact, codes in views.items()]
             images = found.select(kept[0] & kept[1] & kept[2])
         else:
-            rows = table(
-                whole,
-                seed=seed,
-                elevations=views["elevation"],
-                azimuths=views["azimuth"],
-                lightings=views["lighting"],
-            )
-            taken = photograph(rows, size=size, shadows=shadows, seed=seed)
-            images = as_image_set(taken, rows, stereo=stereo)
+            codes = tuple(tuple(views[fact]) for fact in ("elevation", "azimuth", "lighting"))
+            images = _few(whole, codes, stereo=stereo, size=size, shadows=shadows, seed=seed)
     return images if viewpoint is None else select_views(images, viewpoint, novel=split == "test_novel")
+
+
+# An experiment trains several networks on the same few views, which take longer to render than to keep.
+@lru_cache(maxsize=4)
+def _few(
+    split: str, codes: tuple[tuple[int, ...], ...], *, stereo: bool, size: int, shadows: bool, seed: int
+) -> ImageSet:
+    elevations, azimuths, lightings = codes
+    rows = table(split, seed=seed, elevations=elevations, azimuths=azimuths, lightings=lightings)
+    return as_image_set(photograph(rows, size=size, shadows=shadows, seed=seed), rows, stereo=stereo)
 
 
 def _views(what: str, chosen: Sequence[int] | None, known: Sequence[int]) -> list[int]:

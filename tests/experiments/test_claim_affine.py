@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from torchcaps.experiments import affine
+from torchcaps.experiments.affine import BASE, CAPS, COLOURS, UNIFORM, recipe
+from torchcaps.experiments.listing import find_claim
+from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.study import Study
+from torchcaps.models import create_model
+
+
+def test_moved_digits_are_only_moved(tmp_path: Path) -> None:
+    moved, transformed = affine.test_images(Study(tmp_path, quick=True))
+    assert moved.labels.equal(transformed.labels)
+    assert not moved.metadata["rotation"].any()
+    assert moved.metadata["scale_x"].eq(1).all()
+    assert moved.metadata["shift_x"].unique().numel() > 5
+    assert transformed.metadata["rotation"].abs().max() > 0.3
+    # Moving a whole image by whole pixels loses no ink; stretching it does change how much there is.
+    single = moved.images.flatten(1).float().sum(1).view(-1, 4)
+    assert (single == single[:, :1]).all()
+
+
+def test_test_digits_lie_elsewhere_with_another_seed(tmp_path: Path) -> None:
+    one, other = (affine.test_images(Study(tmp_path, quick=True, seed=seed))[1] for seed in (0, 1))
+    assert not torch.equal(one.images, other.images)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_networks_are_of_one_size(tmp_path: Path, quick: bool) -> None:
+    study, counts = Study(tmp_path, quick=quick), {}
+    for name in COLOURS:
+        made = recipe(study, name)
+        size = made.data.preprocess.get("resize", 40)
+        model = create_model(
+            made.model.name, num_classes=10, in_channels=1, image_size=size, **made.model.options
+        )
+        counts[name] = sum(
+            value.numel() for key, value in model.named_parameters() if not key.startswith("decoder")
+        )
+    assert counts[CAPS] == counts[UNIFORM]
+    assert abs(counts[BASE] / counts[CAPS] - 1) < 0.1
+
+
+@pytest.mark.slow
+def test_quick_form(tmp_path: Path) -> None:
+    result = reproduce(find_claim("affine"), tmp_path, quick=True)
+    numbers = result["numbers"]
+    assert result["status"] == "ended"
+    for name in COLOURS:
+        assert numbers[f"{name}.moved"] > 85
+        assert numbers[f"{name}.affine"] < numbers[f"{name}.moved"], "affine change was not trained on"
+    assert abs(numbers[f"{CAPS}.moved"] - numbers[f"{BASE}.moved"]) < 3
+    assert numbers[f"{CAPS}.affine"] > numbers[f"{BASE}.affine"]
+    for name in ("digits", "courses"):
+        assert (tmp_path / f"{name}.png").is_file()
+        assert (tmp_path / f"{name}.svg").is_file()
+    assert (tmp_path / "report.html").is_file()
