@@ -5,7 +5,7 @@ import torch
 
 from torchcaps.experiments.ablation import BASE, FIRST, LOSSES, ROWS, judge, recipe
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.models import create_model
 

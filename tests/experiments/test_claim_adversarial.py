@@ -16,7 +16,7 @@ from torchcaps.experiments.adversarial import (
     targeted_success,
 )
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.models import Model, Output, create_model
 from torchcaps.models.base import softmax_output

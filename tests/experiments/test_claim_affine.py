@@ -6,7 +6,7 @@ import torch
 from torchcaps.experiments import affine
 from torchcaps.experiments.affine import BASE, CAPS, COLOURS, UNIFORM, recipe
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.models import create_model
 

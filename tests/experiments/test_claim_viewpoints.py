@@ -7,7 +7,7 @@ from torchcaps.data import load
 from torchcaps.data.smallnorb import FAMILIAR
 from torchcaps.experiments.given import norb_like
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.reproduce import reproduce
+from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.experiments.viewpoints import BASE, CAPS, NETWORKS, PUBLISHED, angle, few_views, judge, recipe
 
