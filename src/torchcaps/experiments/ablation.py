@@ -58,7 +58,7 @@ def recipe(study: Study, data: str, name: str) -> Recipe:
         made = load_recipe("toys-norb-cnn").override(['schedule.name="cosine"'])
     else:
         changes, _ = ROWS[name]
-        made = load_recipe("toys-matrix-capsnet-small").override(changes)
+        made = load_recipe("toys-matrix-capsnet-small").override(["model.options.iterations=3", *changes])
     made = made.override([f'data.name="{data}"', "evaluation.crops=1", "training.average=0.99"])
     if not study.quick:
         if data == "toys":
