@@ -31,6 +31,7 @@ from torchcaps.training.state import Position, load_state, new_tally, save_state
 from torchcaps.training.stopping import Stopper
 from torchcaps.training.watching import Plan, Watcher
 from torchcaps.training.weights import Card, save_weights
+from torchcaps.votes import INLINE_VOTES
 
 RECORD_EVERY = 100
 # Several processes agree on saving and stopping only now and then: agreeing makes them wait for each other.
@@ -137,7 +138,9 @@ class Engine:
         if recipe.loss.reconstruction and self.data.train.labels.ndim == 2:
             self.objects = self.data.train.metadata["parts"].to(device)
         self.wrapped = self.accelerator.prepare(Objective(self.model, recipe.loss))
-        self.objective = torch.compile(self.wrapped) if recipe.training.compile else self.wrapped
+        self.objective = self.wrapped
+        if recipe.training.compile:
+            self.objective = torch.compile(self.wrapped, options=INLINE_VOTES)
         self.parameters = list(self.model.parameters())
         self.optimiser = make_optimiser(recipe.optimiser, self.parameters)
         self.average = WeightAverage(self.model, recipe.training.average)
