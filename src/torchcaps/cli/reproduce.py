@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,8 @@ def reproduce(
     from torchcaps.experiments.running import reproduce as run
     from torchcaps.training.stopping import parse_duration
 
-    console = Console(highlight=False, soft_wrap=True)
+    # A file or a pipe has no width of its own, and 80 columns would cut the numbers.
+    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
     claim = find_claim(name)
     folder = out or RUNS / (f"{name}-quick" if quick else name)
     console.print(f"{claim.name}: {claim.claim} → {folder}")
