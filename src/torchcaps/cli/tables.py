@@ -16,7 +16,10 @@ def plain_table(*columns: str) -> Table:
     """A table without ornaments; columns whose name starts with `>` are numbers, set to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
+        # A long word is broken rather than cut off: nothing that was measured goes missing.
+        table.add_column(
+            column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
     return table
 
 
