@@ -262,12 +262,13 @@ def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None
                 line = curves[network_name][f"{name}.{what}"]
                 places = torch.linspace(-most, most, len(line)).tolist()
                 axis.plot(places, line, color=colour, label=network_name, linewidth=1.6)
-            axis.set_ylim(bottom=0)
             axis.tick_params(labelsize=8)
             if row == 0:
                 axis.set_title(name)
             else:
                 axis.set_xlabel(UNITS[name], fontsize=9)
+        # Only now: a limit set before all curves are drawn would hold the shared axis where the first one ended.
+        axes[row * len(CHANGES)].set_ylim(bottom=0)
         axes[row * len(CHANGES)].set_ylabel(f"{what} changes by (%)", fontsize=9)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     study.figure(
