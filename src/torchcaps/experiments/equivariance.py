@@ -267,7 +267,7 @@ def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None
                 axis.set_title(name)
             else:
                 axis.set_xlabel(UNITS[name], fontsize=9)
-        # Only now: a limit set before all curves are drawn would hold the shared axis where the first one ended.
+        # Only now: a limit set earlier would hold the shared axis where the first curves ended.
         axes[row * len(CHANGES)].set_ylim(bottom=0)
         axes[row * len(CHANGES)].set_ylabel(f"{what} changes by (%)", fontsize=9)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
