@@ -60,6 +60,7 @@ def recipe(study: Study, data: str, name: str) -> Recipe:
         changes, _ = ROWS[name]
         made = load_recipe("toys-matrix-capsnet-small").override(["model.options.iterations=3", *changes])
     made = made.override([f'data.name="{data}"', "evaluation.crops=1", "training.average=0.99"])
+    made = made.override(['training.precision="fp32"'])
     if not study.quick:
         if data == "toys":
             # Two of the six lightings: vector poses have no fast kernel, and would take hours on all.

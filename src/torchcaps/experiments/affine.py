@@ -43,6 +43,7 @@ def recipe(study: Study, name: str) -> Recipe:
     # A rate that does not fall makes every epoch a fair place to stop; the average does the smoothing.
     changes = ['data.name="affine_mnist"', "data.preprocess={}", 'schedule.name="constant"']
     changes += [f'data.options={{source="{source}"}}', "training.epochs=5"]
+    changes += ["training.batch_size=128", 'training.precision="fp32"']
     if name == UNIFORM:
         changes += ['model.options.routing="uniform"']
     if name == BASE:

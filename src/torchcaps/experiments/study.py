@@ -79,6 +79,9 @@ class Study:
             keep_epochs: keep the model of every epoch too; `epochs` gives them.
         """
         recipe = recipe.override([f"seed={recipe.seed + self.seed}"])
+        if self.quick:
+            # Half precision is fast only on some processors, and a quick form is to be quick on all.
+            recipe = recipe.override(['training.precision="fp32"'])
         if self.data_dir is not None:
             recipe = recipe.override([f"data.dir={self.data_dir}"])
         self.recipes[name] = recipe.to_table()

@@ -87,6 +87,7 @@ def recipe(study: Study, data: str, viewpoint: str, name: str) -> Recipe:
     )
     # A rate that does not fall makes every epoch a fair place to stop; the average does the smoothing.
     base = base.override(['schedule.name="constant"', "training.batch_size=64", "evaluation.crops=1"])
+    base = base.override(['training.precision="fp32"'])
     if not study.quick:
         return base.override(["training.epochs=12", "training.average=0.995"])
     views = [f"data.options.{what}={list(codes)}" for what, codes in few_views(viewpoint).items()]
