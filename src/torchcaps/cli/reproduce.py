@@ -78,7 +78,6 @@ def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
             for row in table["rows"]
         ]
         console.print(figures_table(rows))
-    words = {True: "holds", False: "does not hold", None: "holds in part"}
     for verdict in result["verdicts"]:
-        console.print(f"\n[bold]The claim {words[verdict['holds']]}.[/bold] {verdict['sentence']}")
+        console.print(f"\n[bold]{verdict['heading']}.[/bold] {verdict['sentence']}")
     console.print(f"\n{result['seconds']:.0f} s; report: {folder / 'report.html'}")

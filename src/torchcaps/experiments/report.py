@@ -13,8 +13,7 @@ from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
 
 KINDS = {".svg": "image/svg+xml", ".gif": "image/gif"}
-MARKS = {True: ("holds", "The claim holds here"), False: ("fails", "The claim does not hold here")}
-IN_PART = ("partly", "The claim holds in part")
+MARKS = {True: "holds", False: "fails", None: "partly"}
 
 
 def report_html(claim: Claim, result: dict[str, Any], found: Sequence[Found]) -> str:
@@ -61,8 +60,10 @@ def found_html(found: Found) -> str:
 
 def verdict_html(verdict: Verdict) -> str:
     """What came out, in a box of its own."""
-    kind, words = IN_PART if verdict.holds is None else MARKS[verdict.holds]
-    return f'<section class="verdict {kind}"><h2>{words}</h2><p>{escape(verdict.sentence)}</p></section>\n'
+    return (
+        f'<section class="verdict {MARKS[verdict.holds]}"><h2>{escape(verdict.heading)}</h2>'
+        f"<p>{escape(verdict.sentence)}</p></section>\n"
+    )
 
 
 def table_html(table: Table) -> str:

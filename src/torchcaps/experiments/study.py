@@ -172,16 +172,21 @@ class Study:
         path = save_animation(frames, self.out / f"{name}.gif", milliseconds)
         self.found.append(Figure(name, path, caption))
 
-    def verdict(self, holds: bool | None, sentence: str) -> None:
-        """What came out: the claim holds here, or does not, or (`None`) in part; and one plain sentence."""
-        self.found.append(Verdict(holds, sentence))
+    def verdict(self, holds: bool | None, sentence: str, *, question: str = "") -> None:
+        """What came out: the claim holds here, or does not, or (`None`) in part; and one plain sentence.
+
+        What is judged beside the claim itself is a `question`, such as `"Is it routing?"`: yes, no or in part.
+        """
+        self.found.append(Verdict(holds, sentence, question))
 
     def result(self) -> dict[str, Any]:
         """All that was found, as plain tables."""
         verdicts = [each for each in self.found if isinstance(each, Verdict)]
         return {
             "numbers": self.numbers,
-            "verdicts": [{"holds": each.holds, "sentence": each.sentence} for each in verdicts],
+            "verdicts": [
+                {"holds": each.holds, "heading": each.heading, "sentence": each.sentence} for each in verdicts
+            ],
             "tables": [
                 {"title": each.title, "columns": each.columns, "rows": each.rows}
                 for each in self.found
