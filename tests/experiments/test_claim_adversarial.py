@@ -68,26 +68,33 @@ def test_the_slope_reaches_all_pixels_that_preparation_keeps() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "holds"),
     [
-        ([50, 20], [40, 10], True),
-        ([50, 20], [60, 10], None),
-        ([40, 11], [50, 10], False),
-        ([9, 9], [9, 8], False),
+        ([60, 20, 9, 1], [40, 5, 9, 1], True),
+        ([60, 9, 9, 1], [40, 9, 9, 1], None),  # one of four may be chance
+        ([60, 20, 9, 1], [40, 5, 30, 1], None),
+        ([40, 11, 9, 1], [60, 10, 9, 1], False),
+        ([50, 20, 9, 9], [43, 15, 9, 8], False),  # all within two standard errors
     ],
 )
 def test_a_lead_counts_where_it_is_more_than_chance(
     ours: list[float], theirs: list[float], holds: bool | None
 ) -> None:
-    figures = {CAPS: {"epsilon": [0.1, 0.2], "bim": ours}, BASE: {"bim": theirs}}
+    figures = {CAPS: {"epsilon": [0.1, 0.2, 0.3, 0.4], "count": 100, "bim": ours}, BASE: {"bim": theirs}}
     assert compared(figures, "bim")[0] is holds
 
 
 def test_attacks_have_a_figure_for_every_epsilon(tmp_path: Path) -> None:
     study = Study(tmp_path, quick=True)
     model, other = (create_model("pooled_cnn", image_size=17, stages=((4,), (4,))).eval() for _ in range(2))
-    found = attack(study, model, other, torch.rand(4, 1, 17, 17), torch.tensor([1, 0, 9, 4]))
+    images, labels = torch.rand(4, 1, 17, 17), torch.tensor([1, 0, 9, 4])
+    found = attack(study, "it", model, other, images, labels)
     assert all(len(found[kind]) == len(found["epsilon"]) for kind in (*PANELS, "pgd"))
     assert found["pgd"][1] is not None, "the table is about this ε"
     assert found["zero_images"] == 0
+    # Stopped before the last ε, it goes on there.
+    kept = sorted((tmp_path / "kept").glob("attacks*.json"))
+    assert len(kept) == len(found["epsilon"])
+    kept[-1].unlink()
+    assert attack(study, "it", model, other, images, labels) == found
 
 
 @pytest.mark.slow

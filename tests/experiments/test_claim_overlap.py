@@ -12,6 +12,7 @@ from torchcaps.experiments.overlap import (
     UNIFORM,
     draw_each,
     drawing_error,
+    give_verdicts,
     matched,
     measure,
     network,
@@ -97,6 +98,20 @@ def test_networks_are_about_equally_heavy(tmp_path: Path) -> None:
         asked[name] = sum(each.numel() for each in model.parameters())
     assert asked[DYNAMIC] == asked[UNIFORM]
     assert asked[CONVOLUTIONAL] == pytest.approx(asked[DYNAMIC], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("capsules", "cnn", "drawn", "holds"),
+    [(8.0, 10.0, 30.0, True), (10.0, 10.1, 30.0, None), (12.0, 10.0, 30.0, False), (8.0, 10.0, 130.0, False)],
+)
+def test_the_verdict_asks_for_more_than_chance(
+    tmp_path: Path, capsules: float, cnn: float, drawn: float, holds: bool | None
+) -> None:
+    study = Study(tmp_path, quick=False)
+    routed = {"error": capsules, "drawn": drawn, "present": 90.0, "absent": 20.0}
+    found = {DYNAMIC: routed, UNIFORM: {**routed, "error": 20.0}, CONVOLUTIONAL: {"error": cnn}}
+    give_verdicts(study, found, 100.0, 40_000)
+    assert [each["holds"] for each in study.result()["verdicts"]] == [holds, True, True]
 
 
 @pytest.mark.slow

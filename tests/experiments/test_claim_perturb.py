@@ -126,5 +126,6 @@ def test_quick_form(tmp_path: Path) -> None:
     assert numbers["dynamic routing.dimensions.weakest"] > 1
     assert numbers["dynamic routing.error"] < 5
     assert json.loads((tmp_path / "result.json").read_text())["numbers"] == numbers
-    for name in ("one_digit.png", "one_digit.svg", "all_digits.png", "all_digits.svg", "report.html"):
+    figures = [*(f"digit_{digit}" for digit in range(10)), "all_digits"]
+    for name in (*(f"{each}.{kind}" for each in figures for kind in ("png", "svg")), "report.html"):
         assert (tmp_path / name).stat().st_size > 1000

@@ -7,6 +7,7 @@ from torchcaps.data import load
 from torchcaps.data.smallnorb import FAMILIAR
 from torchcaps.experiments.given import norb_like
 from torchcaps.experiments.listing import find_claim
+from torchcaps.experiments.matching import Moment
 from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 from torchcaps.experiments.viewpoints import BASE, CAPS, NETWORKS, PUBLISHED, angle, few_views, judge, recipe
@@ -37,12 +38,25 @@ def test_networks_differ_in_nothing_but_themselves(tmp_path: Path, quick: bool) 
     assert made[CAPS].model != made[BASE].model
 
 
-@pytest.mark.parametrize(("ratios", "holds"), [((0.7, 0.75), True), ((0.7, 0.9), None), ((1.1, 1.2), False)])
+@pytest.mark.parametrize(
+    ("ratios", "familiar", "holds"),
+    [
+        ((0.7, 0.75), 10.0, True),
+        ((0.7, 0.9), 10.0, None),
+        ((0.95, 0.99), 10.0, False),
+        ((1.1, 1.2), 10.0, False),
+        ((0.5, 0.5), 20.0, None),  # far worse on familiar views: nothing can be said
+    ],
+)
 def test_the_verdict_follows_the_ratios(
-    tmp_path: Path, ratios: tuple[float, float], holds: bool | None
+    tmp_path: Path, ratios: tuple[float, float], familiar: float, holds: bool | None
 ) -> None:
     study = Study(tmp_path, quick=True)
-    judge(study, dict(zip(PUBLISHED, ratios)))
+    chosen = {
+        viewpoint: {CAPS: Moment(1, familiar, 40.0 * ratio), BASE: Moment(1, 10.0, 40.0)}
+        for viewpoint, ratio in zip(PUBLISHED, ratios)
+    }
+    judge(study, chosen)
     assert study.result()["verdicts"][0]["holds"] is holds
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from torchcaps.experiments.chance import chance
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import CAPSULES, QUIET, axes_of, new_figure
 from torchcaps.experiments.given import norb_like
@@ -130,8 +131,10 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
     """Say which of the paper's comparisons come out the same way here: structure first, then losses."""
     first = found[FIRST]["error"]
     rows = [name for name in OTHERS if name not in LOSSES]
-    worse = [name for name in rows if found[name]["error"] > first + chance(found[name], found[FIRST])]
-    better = [name for name in rows if found[name]["error"] < first - chance(found[name], found[FIRST])]
+    gaps = {name: found[name]["error"] - first for name in rows}
+    doubt = {name: chance(found[name]["error"], first, found[FIRST]["count"]) for name in rows}
+    worse = [name for name in rows if gaps[name] > doubt[name]]
+    better = [name for name in rows if gaps[name] < -doubt[name]]
     same = [name for name in rows if name not in worse + better]
     study.verdict(
         True if worse == rows else (None if worse else False),
@@ -140,23 +143,15 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
         f"{listed(better)}.",
     )
     spread, margin = (found[name]["error"] for name in LOSSES)
+    second = min(first, margin)
     study.verdict(
-        spread < min(first, margin),
+        second - spread > chance(spread, second, found[FIRST]["count"]),
         f"Spread loss has {spread:.1f} % error, margin loss {margin:.1f} % and cross-entropy {first:.1f} %. "
         "The paper finds spread loss the best and cross-entropy the worst of the three, trained to the end; "
         "at the beginning, which is all that is seen here, "
         + ("it is so too." if spread < margin < first else "the order is another."),
+        question="Is spread loss the best?",
     )
-
-
-def chance(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """Two standard errors of the difference of two error rates in percent: less may well be chance.
-
-    >>> round(chance({"error": 50.0, "count": 200}, {"error": 50.0, "count": 200}), 1)
-    10.0
-    """
-    variances = (each["error"] * (100 - each["error"]) / each["count"] for each in (one, other))
-    return 2 * sum(variances) ** 0.5
 
 
 def listed(names: list[str]) -> str:

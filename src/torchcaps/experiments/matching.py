@@ -59,3 +59,17 @@ def at_level(moments: Sequence[Moment], level: float) -> Moment:
         2
     """
     return min(moments, key=lambda moment: abs(moment.familiar - level))
+
+
+def equally_good(one: Moment, other: Moment, within: float = 3.0) -> bool:
+    """Whether two models are near enough on the old kind of images to be compared on the new one.
+
+    Epochs are coarse, and a network may never pass the level of the others.
+
+    Example:
+        >>> equally_good(Moment(2, 20.0, 45.0), Moment(5, 21.5, 40.0))
+        True
+        >>> equally_good(Moment(2, 20.0, 45.0), Moment(5, 31.0, 40.0))
+        False
+    """
+    return abs(one.familiar - other.familiar) <= within

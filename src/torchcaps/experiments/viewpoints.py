@@ -12,7 +12,7 @@ from torchcaps.data.toys.table import azimuth_degrees, elevation_degrees
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import CAPSULES, CNN, FAINT, QUIET, THIRD, axes_of, image_grid, new_figure
 from torchcaps.experiments.given import norb_like
-from torchcaps.experiments.matching import Moment, at_level, common_level, course
+from torchcaps.experiments.matching import Moment, at_level, common_level, course, equally_good
 from torchcaps.experiments.study import Study
 from torchcaps.training import Recipe, evaluate, load_recipe, load_weights
 
@@ -40,15 +40,15 @@ def run(study: Study) -> None:
     marked: list[int] = []
     courses: dict[str, dict[str, list[Moment]]] = {}
     by_view: dict[str, dict[str, dict[int, float]]] = {}
-    ratios = {}
+    chosen: dict[str, dict[str, Moment]] = {}
     for viewpoint, published in PUBLISHED.items():
         courses[viewpoint] = learn(study, data, viewpoint)
         level = common_level([courses[viewpoint][name] for name in (CAPS, BASE)])
-        novel, by_view[viewpoint] = {}, {}
+        chosen[viewpoint], by_view[viewpoint] = {}, {}
         for name, moments in courses[viewpoint].items():
             found = measure(study, data, viewpoint, name, at_level(moments, level).epoch)
             by_view[viewpoint][name] = {int(view): error for view, error in found["views"].items()}
-            novel[name] = found["novel"]
+            chosen[viewpoint][name] = Moment(found["epoch"], found["familiar"], found["novel"])
             rows.append(
                 [f"{viewpoint}: {name}", *(found[key] for key in ("familiar", "novel", "epoch", "weights"))]
             )
@@ -57,26 +57,25 @@ def run(study: Study) -> None:
             rows.append(
                 [f"{viewpoint}, paper: {name.partition(',')[0]}", familiar_error, novel_error, None, None]
             )
-        ratios[viewpoint] = novel[CAPS] / max(novel[BASE], 1e-9)
-        study.number(f"{viewpoint}.ratio", ratios[viewpoint])
+        study.number(f"{viewpoint}.ratio", ratio(chosen[viewpoint]))
     study.table(
         "Trained on familiar views, tested on novel ones",
         ["viewpoint: network", "familiar error (%)", "novel error (%)", "epochs", "weights"],
         rows,
         caption="Toys that were not trained on, seen from the sides of training (familiar) and from all "
         "others (novel), each network after the epoch at which it is as good on familiar views as the weaker "
-        "of capsules and CNN becomes. Shaded: Table 2 of the paper, on smallNORB.",
+        "of capsules and CNN becomes; EM with 2 iterations. Shaded: Table 2 of the paper, on smallNORB.",
         marked=marked,
     )
     if study.quick:
         study.text(
             "This is the quick form: 900 training images in either experiment where the full form has "
             "8,100, and a short training, which leaves errors far above the paper's. Differences of a few "
-            "percent are chance."
+            "percent are chance. Capsules without routing are left to the full form."
         )
     draw_courses(study, courses)
     draw_by_view(study, by_view)
-    judge(study, ratios)
+    judge(study, chosen)
 
 
 def recipe(study: Study, data: str, viewpoint: str, name: str) -> Recipe:
@@ -170,15 +169,37 @@ def measure(study: Study, data: str, viewpoint: str, name: str, epoch: int) -> d
     return found
 
 
-def judge(study: Study, ratios: dict[str, float]) -> None:
+def ratio(chosen: dict[str, Moment]) -> float:
+    """The capsules' novel error as a multiple of the CNN's."""
+    return chosen[CAPS].novel / max(chosen[BASE].novel, 1e-9)
+
+
+def judge(study: Study, chosen: dict[str, dict[str, Moment]]) -> None:
     """Say what came out."""
-    parts = " and ".join(f"{ratio:.2f} times for novel {viewpoint}s" for viewpoint, ratio in ratios.items())
-    fewer = [ratio < 1 for ratio in ratios.values()]
-    study.verdict(
-        True if all(ratio <= GOAL for ratio in ratios.values()) else (None if any(fewer) else False),
-        f"At equal error on familiar views, the capsules' error on novel ones is {parts} that of the CNN; "
-        "in the paper it is 0.68 and 0.69 times.",
+    ratios = {viewpoint: ratio(moments) for viewpoint, moments in chosen.items()}
+    fair = all(equally_good(moments[CAPS], moments[BASE]) for moments in chosen.values())
+    parts = " and ".join(
+        f"{ratios[viewpoint]:.2f} times for novel {viewpoint}s ({moments[CAPS].familiar:.1f} and "
+        f"{moments[BASE].familiar:.1f} % error on familiar ones)"
+        for viewpoint, moments in chosen.items()
     )
+    # A tenth less is what test toys as few as these can tell from chance.
+    fewer = any(each <= 0.9 for each in ratios.values())
+    study.verdict(
+        None if not fair else all(each <= GOAL for each in ratios.values()) or (None if fewer else False),
+        f"The capsules' error on novel views is {parts} that of the CNN; in the paper it is 0.68 "
+        f"and 0.69 times. (Taken to hold at {GOAL} times.)"
+        + ("" if fair else " They are not equally good on familiar views, so this says little."),
+    )
+    for viewpoint, moments in chosen.items():
+        if UNROUTED not in moments or not equally_good(moments[CAPS], moments[UNROUTED]):
+            continue
+        study.verdict(
+            moments[CAPS].novel <= 0.9 * moments[UNROUTED].novel,
+            f"On novel {viewpoint}s capsules err in {moments[CAPS].novel:.1f} % with routing, in "
+            f"{moments[UNROUTED].novel:.1f} % without.",
+            question=f"Novel {viewpoint}s: is it routing?",
+        )
 
 
 def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
