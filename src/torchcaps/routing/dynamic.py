@@ -8,13 +8,29 @@ from torch import Tensor, nn
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.checks import check_choice, check_count, check_flag
 from torchcaps.kernels import dynamic as kernel
-from torchcaps.routing.base import Routed, Routing, length_logit
-from torchcaps.votes import Votes, agreement, stored, weighted_sum
+from torchcaps.routing.base import Routed, Routing, dead, length_logit
+from torchcaps.votes import Votes, agreement, at_least_float32, stored, weighted_sum
 
 
 def _fixed(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The same function of votes, which gradients do not reach through it."""
     return lambda vote, other: function(vote.detach(), other)
+
+
+def logits_of(votes: Votes, coupling: Tensor) -> Tensor:
+    """The logits that make this coupling, `[B, P, I, J]`; those of even shares are 0.
+
+    A share of 0 has a logit that is low but finite, for the sake of gradients. Counting from even shares
+    leaves the choice of none of the parents, whose logit is 0, as likely as it is without a start.
+
+    Example:
+        >>> from torchcaps.votes import SharedVotes
+        >>> votes = SharedVotes(torch.ones(1, 1, 8), torch.ones(4, 8, 16))
+        >>> logits_of(votes, torch.tensor([[[[0.25, 0.5, 0.25, 0.0]]]]))
+        tensor([[[[  0.0000,   0.6931,   0.0000, -44.6654]]]])
+    """
+    least = dead(coupling.dtype)
+    return coupling.clamp(min=least).log() - votes.initial().clamp(min=least).log()
 
 
 class DynamicRouting(Routing):
@@ -31,11 +47,14 @@ class DynamicRouting(Routing):
     parent's activation. A vector capsule's own activation is the length of its pose, so its votes carry it
     already; an activation apart from the pose, as matrix capsules have, is not looked at.
 
+    Couplings given as a `start` are what the paper calls log priors: the logits start at their logarithm.
+
     Args:
         parents: number of parent types.
         iterations: r.
         update: `"accumulate"` as in the paper; `"fixed_point"` sets :math:`b_{ij} = \langle \hat u_{ij},
-            v_j \rangle` instead, which converges where accumulation drives the coupling to 0 or 1.
+            v_j \rangle` instead, which converges where accumulation drives the coupling to 0 or 1; the log
+            priors of a start are added each time.
         gradient: through `"all"` iterations, or the `"last"` only, its coupling taken as given.
         bias: learn a vector per parent type, added before the squash (as the authors' code does, from 0.1);
             needs `pose_size`.
@@ -75,8 +94,14 @@ class DynamicRouting(Routing):
 
     def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
         """Yield poses, lengths and couplings after each of the r weighted sums."""
-        logits = votes.pose.new_zeros(votes.batch, votes.positions, votes.children, votes.parents)
-        coupling = start
+        coupling = None if start is None else at_least_float32(start)
+        if coupling is None:
+            first = votes.pose.new_zeros(votes.batch, votes.positions, votes.children, votes.parents)
+        else:
+            if self.gradient == "last":
+                coupling = coupling.detach()
+            first = logits_of(votes, coupling)
+        logits = first
         for iteration in range(self.iterations):
             last = iteration == self.iterations - 1
             fixed = self.gradient == "last" and not last
@@ -89,7 +114,7 @@ class DynamicRouting(Routing):
                 if self.gradient == "last":
                     pose = pose.detach()
                 agreed = votes.over(_fixed(agreement) if fixed else agreement, pose)
-                logits = logits + agreed if self.update == "accumulate" else agreed
+                logits = (logits if self.update == "accumulate" else first) + agreed
                 coupling = None
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
