@@ -6,17 +6,23 @@ import torch
 from torchcaps.data.boats import RELATION, scene
 from torchcaps.experiments.boats import (
     CLAIM,
+    DYNAMIC,
     EM,
     KMEANS,
+    NEARBY,
+    PROPOSED,
     ROUTINGS,
     UNIFORM,
     contested,
     decoy_belief,
+    judge,
     scenes_of,
     shares,
 )
+from torchcaps.experiments.boats_verdicts import KINDS, MIXING, ROUTED, WITHOUT, Right, caption_of
 from torchcaps.experiments.parsing import Crowd, blurred, cast, crowds, nearby, parse, parts_right, trace
 from torchcaps.experiments.running import reproduce
+from torchcaps.experiments.study import Study
 
 
 def one_crowd(kind: str, count: int = 12, noise: float = 0.0) -> Crowd:
@@ -62,9 +68,10 @@ def test_noise_moves_poses_by_its_size() -> None:
     assert torch.equal(blurred(pose, 0.0, torch.Generator()), pose)
 
 
-@pytest.mark.parametrize("kind", ["single", "crowded", "ambiguous"])
-def test_em_finds_the_wholes_and_uniform_routing_does_not(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_em_and_dynamic_routing_find_the_wholes_and_uniform_routing_does_not(kind: str) -> None:
     assert accuracy(kind, EM, 0.02) > 90
+    assert accuracy(kind, DYNAMIC, 0.02) > 90
     assert accuracy(kind, UNIFORM, 0.02) < 50
 
 
@@ -86,6 +93,69 @@ def test_contested_parts_are_those_that_agree_on_the_decoy() -> None:
     assert inner.tolist() == [torch.allclose(each, drawn.decoy_pose[0]) for each in agreed]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_nearest_is_of_the_type_that_its_poses_imply(seed: int) -> None:
+    """Alone in the picture, two parts are nearest to each other, and a house or a boat as they should."""
+    (crowd,) = crowds([scene("single", seed=seed)], 0.02, seed=0)
+    assert parts_right(crowd, nearby(crowd)).all()
+
+
+def made_up(**ambiguous: float) -> Right:
+    """All parts right in single and crowded scenes, but for those without routing."""
+    names = {"em": EM, "mixing": MIXING, "kmeans": KMEANS, "dynamic": DYNAMIC, "before": PROPOSED}
+    right = {name: dict.fromkeys(KINDS, 100.0) for name in ROUTED}
+    right |= {name: {"single": 100.0, "crowded": 50.0, "ambiguous": 40.0} for name in WITHOUT}
+    for key, share in ambiguous.items():
+        right[names[key]]["ambiguous"] = share
+    return right
+
+
+CONTEST = {name: [0.5, 0.1] for name in ROUTED}
+
+
+@pytest.mark.parametrize(
+    ("right", "holds"),
+    [
+        (made_up(), [True, True, True]),
+        (made_up(kmeans=45.0), [True, True, None]),
+        (made_up(before=99.0), [None, None, False]),  # one part in a hundred is chance
+        (made_up(em=60.0), [None, True, True]),
+        (made_up(em=40.0), [False, None, None]),
+        (made_up(em=30.0, mixing=40.0, kmeans=40.0, dynamic=40.0), [False, None, False]),
+    ],
+)
+def test_verdicts_ask_for_more_than_there_is_without_routing(
+    tmp_path: Path, right: Right, holds: list[bool | None]
+) -> None:
+    study = Study(tmp_path, quick=True)
+    judge(study, right, CONTEST, count=100)
+    assert [each["holds"] for each in study.result()["verdicts"]] == holds
+
+
+def test_where_one_look_is_as_good_it_is_not_called_routing(tmp_path: Path) -> None:
+    study, right = Study(tmp_path, quick=True), made_up()
+    right[PROPOSED] = dict(right[EM])
+    judge(study, right, CONTEST, count=100)
+    claim, routing, every = study.result()["verdicts"]
+    assert (claim["holds"], routing["holds"], every["holds"]) == (None, False, False)
+    assert "as good" in routing["sentence"]
+    assert PROPOSED in claim["sentence"]
+
+
+def test_sentences_name_the_strongest_without_routing(tmp_path: Path) -> None:
+    study, right = Study(tmp_path, quick=True), made_up()
+    right[NEARBY]["ambiguous"] = 71.0
+    judge(study, right, CONTEST, count=100)
+    assert f"71 % ({NEARBY})" in study.result()["verdicts"][0]["sentence"]
+
+
+@pytest.mark.parametrize(("kept", "decides"), [(0.49, False), (0.02, True)])
+def test_the_caption_says_who_decides_only_if_it_is_so(kept: float, decides: bool) -> None:
+    text = caption_of({EM: [0.5, kept], KMEANS: [0.5, kept]})
+    assert ("gives the decoy up" in text) is decides
+    assert ("does not decide" in text) is not decides
+
+
 def test_a_part_is_right_only_with_its_partner_its_type_and_nobody_else() -> None:
     whole, kind = torch.tensor([[0, 0, -1]]), torch.tensor([[1, 1, -1]])
     crowd = Crowd(torch.tensor([0, 1, 1]), torch.eye(3).repeat(1, 3, 1, 1), whole, kind)
@@ -101,9 +171,11 @@ def test_a_part_is_right_only_with_its_partner_its_type_and_nobody_else() -> Non
 @pytest.mark.slow
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(CLAIM, tmp_path, quick=True)
-    assert result["verdicts"][0]["holds"] is True
+    assert [each["holds"] for each in result["verdicts"]] == [True, None, None]
     numbers = result["numbers"]
     assert numbers[f"{EM}.ambiguous.parts"] > numbers[f"{KMEANS}.ambiguous.parts"] + 30
+    assert numbers[f"{DYNAMIC}.crowded.parts"] > 90
+    assert numbers[f"{NEARBY}.single.parts"] > 90
     for name in ("trees", "ambiguous", "noise"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.svg").is_file()

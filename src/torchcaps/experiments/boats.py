@@ -9,20 +9,31 @@ from torch import Tensor
 
 from torchcaps.data.boats import Scene, scene
 from torchcaps.experiments.boats_drawing import draw_readings, draw_tree
+from torchcaps.experiments.boats_verdicts import (
+    DYNAMIC,
+    EM,
+    KINDS,
+    KMEANS,
+    MIXING,
+    NEARBY,
+    PROPOSED,
+    UNIFORM,
+    WITHOUT,
+    caption_of,
+    judge,
+)
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import CAPSULES, CNN, FIFTH, FOURTH, INK, QUIET, THIRD, axes_of, new_figure
 from torchcaps.experiments.parsing import Crowd, cast, crowds, nearby, parse, parts_right, trace
 from torchcaps.experiments.study import Study
 from torchcaps.routing import DynamicRouting, EMRouting, KMeansRouting, Routing, UniformRouting
 
-KINDS = ("single", "crowded", "ambiguous")
-DRAWN = {"single": "13", "crowded": "62", "ambiguous": "3"}  # seeds of the scenes in the figures
+# Seeds of the scenes in the figures, picked to be seen well; what is measured are others.
+DRAWN = {"single": "13", "crowded": "62", "ambiguous": "3"}
 ITERATIONS = 12
 SIGMA = 0.06  # how far apart votes for one whole are thought to lie
 NOISES = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16)
 TABLED = 0.02
-EM, MIXING, KMEANS, DYNAMIC, UNIFORM = "EM", "EM, mixing proportions", "k-means", "dynamic", "uniform"
-PROPOSED, NEARBY = "agreement, before routing", "nearest in the picture"
 ROUTINGS: dict[str, Callable[[], Routing]] = {
     # With these λ and β_a a proposal that has half a part is off, one that has as much as a part is on.
     EM: lambda: EMRouting(
@@ -30,6 +41,8 @@ ROUTINGS: dict[str, Callable[[], Routing]] = {
     ),
     MIXING: lambda: EMRouting(iterations=ITERATIONS, activation="mixing", covariance="fixed", sigma=SIGMA),
     KMEANS: lambda: KMeansRouting(iterations=ITERATIONS, metric="euclidean", temperature=2 * SIGMA**2),
+    # The paper's 3: on a hundred other scenes of each kind 2 to 4 were alike, and 12, which suit the routings
+    # that come to rest, too many: logits that go on growing lost parts of crowds (95 % right, not 99 %).
     DYNAMIC: lambda: DynamicRouting(iterations=3),
     UNIFORM: lambda: UniformRouting(),
 }
@@ -69,14 +82,15 @@ def run(study: Study) -> None:
         caption=f"{count} scenes of each kind, part poses off by {100 * TABLED:.0f} % of their size. A part "
         "is right if it is put together with its true partner and nothing else, as a house or a boat as it "
         "should; a stray part if it is left alone; a scene, if all its parts are. Shaded: what there is "
-        "without routing.",
-        marked=[len(rows) - 3, len(rows) - 2, len(rows) - 1],
+        "without routing; what is nearest in the picture is a house or a boat as its two poses fit better.",
+        marked=[row for row, name in enumerate(COLOURS) if name in WITHOUT],
     )
     draw_trees(study)
     contest = study.keep("following the contested parts", lambda: follow_contested(study.seed, count))
     draw_ambiguous(study, contest)
     draw_noise(study, found, sorted(noises))
-    judge(study, {row[0]: row[1:] for row in rows}, contest)
+    parts = {name: {kind: found[kind][f"{TABLED}"][name]["parts"] for kind in KINDS} for name in COLOURS}
+    judge(study, parts, contest, count)
 
 
 def scenes_of(study_seed: int, kind: str, count: int) -> list[Scene]:
@@ -147,7 +161,7 @@ def follow_contested(seed: int, count: int) -> dict[str, list[float]]:
     return {
         name: [float(decoy_belief(crowd, parse(step).belief).mean()) for step in trace(crowd, make())]
         for name, make in ROUTINGS.items()
-        if name not in (UNIFORM, DYNAMIC)
+        if name != UNIFORM
     }
 
 
@@ -163,7 +177,8 @@ def draw_trees(study: Study) -> None:
         "trees",
         figure,
         caption="Scenes and the parse trees that EM routing found: every part hangs from the house or boat "
-        "it was assigned to, and has its colour; a part left alone is grey. Houses and boats are made of the "
+        "it was assigned to, and has its colour; a part left alone is grey. The scenes were picked by their "
+        "seeds to be seen well. Houses and boats are made of the "
         "same two parts, and only the way these stand to each other tells which they are.",
     )
 
@@ -191,15 +206,11 @@ def draw_ambiguous(study: Study, contest: dict[str, list[float]]) -> None:
         )
     axis.set(ylim=(-3, 60), xlabel="iteration", ylabel="%", xticks=range(1, ITERATIONS + 1))
     axis.set_title("share of the two contested parts that the decoy has", loc="left")
-    axis.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.66), fontsize=9)
+    axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=9)
     study.figure(
         "ambiguous",
         figure,
-        caption="Four parts in a row, two readings: the outer pairs are two wholes of one type (solid), the "
-        "inner two agree just as well on a whole of the other type, lying on its side (dashed); the wider "
-        "the line, the more of a part a whole has. EM weighs how many votes a whole has, sees that the outer "
-        "parts have nowhere else to go, and gives the decoy up. k-means, which knows distance alone, never "
-        "decides.",
+        caption=caption_of(contest),
     )
 
 
@@ -210,8 +221,11 @@ def draw_noise(study: Study, found: dict[str, Any], noises: list[float]) -> None
     for axis, kind in zip(axes, KINDS):
         for name, colour in COLOURS.items():
             right = [found[kind][f"{noise}"][name]["parts"] for noise in noises]
-            without = name in (UNIFORM, PROPOSED, NEARBY)
-            style = {"linestyle": ":", "linewidth": 1.6} if without else {"marker": "o", "markersize": 3.5}
+            style = (
+                {"linestyle": ":", "linewidth": 1.6}
+                if name in WITHOUT
+                else {"marker": "o", "markersize": 3.5}
+            )
             axis.plot([100 * noise for noise in noises], right, color=colour, label=name, **style)
         axis.set(ylim=(-3, 103), xlabel="noise of part poses (%)")
         axis.set_title(kind, loc="center")
@@ -222,34 +236,7 @@ def draw_noise(study: Study, found: dict[str, Any], noises: list[float]) -> None
         "noise",
         figure,
         caption="How exact poses must be. Each part is moved, turned and scaled at random, by so much of its "
-        "size. Agreement is found until votes for one whole lie as far apart as those for different ones.",
-    )
-
-
-def judge(study: Study, accuracy: dict[str, list[float]], contest: dict[str, list[float]]) -> None:
-    """What came out."""
-    single, crowded, ambiguous = (accuracy[EM][place] for place in (0, 2, 4))
-    by_chance = max(accuracy[UNIFORM][2], accuracy[NEARBY][2])
-    study.verdict(
-        min(single, crowded, ambiguous) > 90 and crowded > by_chance + 20,
-        f"EM routing puts {single:.0f} % of the parts with their whole in single scenes, {crowded:.0f} % in "
-        f"crowded and {ambiguous:.0f} % in ambiguous ones; pairing what is nearest in the picture gets "
-        f"{accuracy[NEARBY][2]:.0f} % of the crowded parts, uniform routing {accuracy[UNIFORM][2]:.0f} %.",
-    )
-    study.verdict(
-        None,
-        "Where agreement is unique, one look at it is enough: parts shared out once, before any iteration, "
-        f"are right to {accuracy[PROPOSED][2]:.0f} % in crowded scenes. Routing decides what is ambiguous: "
-        f"there that look gets {accuracy[PROPOSED][4]:.0f} % right, and k-means, which knows distance and "
-        f"does not count votes, still {accuracy[KMEANS][4]:.0f} %, with {100 * contest[KMEANS][-1]:.0f} % of "
-        f"the contested parts left to the decoy; EM {ambiguous:.0f} %, with {100 * contest[EM][-1]:.0f} % "
-        "left.",
-    )
-    study.verdict(
-        True if accuracy[DYNAMIC][2] > 90 else None,
-        f"Dynamic routing does it for single wholes ({accuracy[DYNAMIC][0]:.0f} %), not in a crowd "
-        f"({accuracy[DYNAMIC][2]:.0f} %): its dot product asks whether votes point the same way from the "
-        "middle of the picture, not whether they are near each other.",
+        "size, so that votes for one whole come to lie as far apart as those for different ones.",
     )
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torchcaps.data.boats import RELATION, WHOLES, Scene, pose_matrix
+from torchcaps.data.boats import votes as votes_of_parts
 from torchcaps.routing import Routed, Routing, UniformRouting
 from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import DenseVotes
@@ -133,7 +134,10 @@ def parse(routed: Routed, seed: int = 0) -> Parse:
 
 
 def nearby(crowd: Crowd) -> Parse:
-    """A parse that looks at no votes: a rectangle and a triangle nearest to each other are a whole."""
+    """A parse without routing: a rectangle and a triangle nearest to each other are a whole.
+
+    It is of the type whose two votes from them lie closer together.
+    """
     place = crowd.part_pose[..., :2, 2]
     distance = torch.cdist(place, place)
     alike = crowd.part_type[:, None] == crowd.part_type
@@ -141,8 +145,10 @@ def nearby(crowd: Crowd) -> Parse:
     mutual = nearest.gather(1, nearest) == torch.arange(nearest.shape[1])
     pair = torch.nn.functional.one_hot(nearest, nearest.shape[1]).bool() & mutual.unsqueeze(-1)
     together = pair | torch.eye(nearest.shape[1], dtype=torch.bool)
-    # It cannot know the type: all are houses.
-    return Parse(together, torch.zeros_like(nearest), nearest, together.double())
+    vote = votes_of_parts(crowd.part_type, crowd.part_pose).flatten(3)  # [B, P, w, 9]
+    theirs = vote.gather(1, nearest[:, :, None, None].expand_as(vote))
+    kind = (vote - theirs).square().sum(-1).argmin(-1)
+    return Parse(together, kind, nearest, together.double())
 
 
 def parts_right(crowd: Crowd, found: Parse) -> Tensor:
