@@ -1,21 +1,14 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from torchcaps.data import load
 from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.votes import (
-    BINS,
-    CLAIM,
-    ROUTED,
-    UNIFORM,
-    Clusters,
-    look,
-    smoothed,
-    summary,
-    survey,
-)
+from torchcaps.experiments.study import Study
+from torchcaps.experiments.votes import BINS, CLAIM, Clusters, look, smoothed, summary, survey
+from torchcaps.experiments.votes_verdicts import ROUTED, UNIFORM, judge
 from torchcaps.models import create_model
 
 
@@ -70,6 +63,37 @@ def test_smoothing_keeps_the_weight() -> None:
     places = torch.linspace(0, 1, 2001)
     curve = smoothed(torch.tensor([0.3, 0.6]), torch.tensor([0.25, 0.5]), places)
     assert torch.trapezoid(curve, places).item() == pytest.approx(0.75, rel=1e-3)
+
+
+def made_up(accuracy: float, *distances: float) -> dict[str, Any]:
+    """A network whose votes for the true class end at the last of these distances, winning ever more."""
+    steps = [{"own": own, "rival": 1.0, "share": 10.0 + 30 * number} for number, own in enumerate(distances)]
+    return {"accuracy": accuracy, "right": {"count": 9, "steps": steps}, "wrong": {"count": 0}}
+
+
+@pytest.mark.parametrize(
+    ("routed", "uniform", "holds", "words"),
+    [
+        (made_up(99, 0.8, 0.3), made_up(95, 0.6), [True, True, True], ["tighter with", "routing is better"]),
+        (
+            made_up(95, 0.8, 0.3),
+            made_up(99, 0.2),
+            [True, False, False],
+            ["tighter without", "one iteration is"],
+        ),
+        (made_up(95, 0.8, 0.3), made_up(95.5, 0.3), [True, False, None], ["about as tight", "than chance"]),
+        (made_up(99, 0.4, 0.5), made_up(95, 0.9), [False, True, True], ["apart by 25 %", "tighter with"]),
+    ],
+)
+def test_verdicts_say_who_is_tighter_and_who_is_more_often_right(
+    tmp_path: Path, routed: dict, uniform: dict, holds: list[bool | None], words: list[str]
+) -> None:
+    study = Study(tmp_path, quick=True)
+    judge(study, {ROUTED: routed, UNIFORM: uniform}, count=1000)
+    verdicts = study.result()["verdicts"]
+    assert [each["holds"] for each in verdicts] == holds
+    said = " ".join(each["sentence"] for each in verdicts)
+    assert all(each in said for each in words), said
 
 
 @pytest.mark.slow
