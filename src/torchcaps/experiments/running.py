@@ -1,17 +1,21 @@
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from torchcaps.data.atomic import replaced_on_success
 from torchcaps.experiments.claim import Claim
+from torchcaps.experiments.folder import add_seconds, take_folder
+from torchcaps.experiments.on_disk import write_table, write_text
 from torchcaps.experiments.report import report_html
 from torchcaps.experiments.study import Interrupted, Study, deadline_of
 from torchcaps.training.environment import describe_environment
 from torchcaps.training.watching import Watcher
+
+# Experiments compute and draw with these too, and their results may change with them.
+LIBRARIES = ("numpy", "scikit-learn", "matplotlib")
 
 
 def reproduce(
@@ -37,58 +41,56 @@ def reproduce(
         watch: makes what is told of each training.
         say: is told what is being done.
 
-    Returns what is in `result.json`; its `status` is `"ended"` or `"stopped"`.
+    Returns what is in `result.json`; its `status` is `"ended"`, `"budget"` or `"interrupted"`. After the last
+    two the same call goes on.
     """
+    if seed < 0:
+        raise ValueError(f"--seed must be 0 or more, got {seed}")
+    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise ValueError(f"--data-dir {data_dir}: there is no such folder")
+    take_folder(Path(out), claim.name, quick=quick, seed=seed)
     study = Study(
         out, quick=quick, seed=seed, data_dir=data_dir, deadline=deadline_of(budget), watch=watch, say=say
     )
-    check_same_kind(study)
+    study.uses(claim.quick_data if quick else claim.data)
     begun = time.monotonic()
     try:
         claim.run(study)
     except Interrupted as stop:
-        say(f"{stop}: the same command goes on from there")
-        return {"name": claim.name, "status": "stopped", "why": str(stop)}
-    # Measured over all sittings: what was kept from earlier ones took its time then.
-    seconds = add_up_seconds(study, time.monotonic() - begun)
+        say(str(stop))
+        return {"name": claim.name, "status": stop.reason, "why": str(stop)}
+    except KeyboardInterrupt:
+        # Between trainings, which stop by themselves: what was kept stays kept.
+        return {"name": claim.name, "status": "interrupted", "why": "stopped (interrupted)"}
+    finally:
+        seconds = add_seconds(study.out, time.monotonic() - begun)
     result = {
         "name": claim.name,
         "status": "ended",
         "claim": claim.claim,
         "source": claim.source,
+        "data": study.data,
         "quick": quick,
         "seed": seed,
         "seconds": seconds,
         **study.result(),
-        "environment": describe_environment(),
+        "environment": {**describe_environment(), **versions()},
     }
-    write(study.out / "result.json", json.dumps(result, indent=2) + "\n")
-    write(study.out / "report.html", report_html(claim, result, study.found))
+    write_table(study.out / "result.json", result)
+    write_text(study.out / "report.html", report_html(claim, result, study.found))
     return result
 
 
-def check_same_kind(study: Study) -> None:
-    """A folder holds one kind of run: quick or full, with one seed."""
-    path = study.out / "study.json"
-    now = {"quick": study.quick, "seed": study.seed}
-    if not path.is_file():
-        write(path, json.dumps(now) + "\n")
-    before = json.loads(path.read_text(encoding="utf-8"))
-    if before != now:
-        kind = "quick" if before["quick"] else "full"
-        raise ValueError(
-            f"{study.out} holds the {kind} form with seed {before['seed']}: give another --out, or remove it"
-        )
+def versions() -> dict[str, str | None]:
+    """The versions of the libraries beside PyTorch.
 
-
-def add_up_seconds(study: Study, now: float) -> float:
-    """Seconds of this sitting and, if longer, of all trainings inside the study."""
-    results = (study.out / "trained").glob("*/result.json")
-    trained = sum(json.loads(path.read_text(encoding="utf-8"))["seconds"] for path in results)
-    return round(max(now, trained), 1)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    with replaced_on_success(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    >>> list(versions())
+    ['numpy', 'scikit-learn', 'matplotlib']
+    """
+    found: dict[str, str | None] = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found

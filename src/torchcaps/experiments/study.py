@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchcaps.data.atomic import replaced_on_success
+import torchcaps
 from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
-from torchcaps.models import Model, pretrained_path
+from torchcaps.experiments.on_disk import plain, read_kept, read_table, write_table
+from torchcaps.experiments.trained import check_same_recipe, epoch_files, result_of
+from torchcaps.models import Model, list_pretrained, pretrained_path
 from torchcaps.training.engine import train
 from torchcaps.training.errors import RunError
 from torchcaps.training.recipe import Recipe
@@ -23,7 +25,16 @@ if TYPE_CHECKING:
 
 
 class Interrupted(Exception):  # noqa: N818 - nothing went wrong
-    """The experiment was stopped, saved; the same command goes on."""
+    """The experiment was stopped, saved; the same command goes on.
+
+    Args:
+        message: when it was stopped.
+        reason: `"budget"` or `"interrupted"`.
+    """
+
+    def __init__(self, message: str, reason: str = "budget") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Study:
@@ -66,6 +77,9 @@ class Study:
         self.found: list[Found] = []
         self.numbers: dict[str, Any] = {}
         self.recipes: dict[str, Any] = {}
+        self.data = ""
+        # What numbers rest on: they are computed again if it has changed since they were kept.
+        self.basis: dict[str, Any] = {"torchcaps": torchcaps.__version__}
         self.out.mkdir(parents=True, exist_ok=True)
 
     def train(self, name: str, recipe: Recipe, *, keep_epochs: bool = False) -> Model:
@@ -82,49 +96,80 @@ class Study:
         if self.quick:
             # Half precision is fast only on some processors, and a quick form is to be quick on all.
             recipe = recipe.override(['training.precision="fp32"'])
-        if self.data_dir is not None:
-            recipe = recipe.override([f"data.dir={self.data_dir}"])
+        elif self.data_dir is not None:
+            recipe = replace(recipe, data=replace(recipe.data, dir=self.data_dir))
         self.recipes[name] = recipe.to_table()
         folder = self.out / "trained" / name
-        done = folder / "result.json"
-        if not (done.is_file() and json.loads(done.read_text()).get("status") == "ended"):
+        check_same_recipe(folder, recipe)
+        if result_of(folder) is None:
             self.say(f"training {name}: {recipe.model.name} on {recipe.data.name}")
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            result = train(
+            status = train(
                 recipe, folder, resume=True, budget=left, keep_epochs=keep_epochs, watch=self.watch()
-            )
-            if result["status"] != "ended":
-                raise Interrupted(f"stopped ({result['status']}) while training {name}")
-        result = json.loads(done.read_text())
-        if result["recipe"] != json.loads(json.dumps(recipe.to_table())):
-            raise RunError(
-                f"{folder} was trained with another recipe: give another --out, or remove that folder"
-            )
+            )["status"]
+            if status != "ended":
+                raise Interrupted(f"stopped ({status}) while training {name}", status)
+        result = read_table(folder / "result.json", "model", "sha256")
+        self.basis[name] = result["sha256"]
         return load_weights(folder / result["model"])[0]
 
     def epochs(self, name: str) -> list[Path]:
         """The models of a training's epochs in order, if it kept them; `load_weights` reads each."""
-        found = (self.out / "trained" / name).glob("epoch-*.safetensors")
-        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
+        return epoch_files(self.out / "trained" / name)
 
     def pretrained(self, model: str, data: str) -> Model:
         """A network with the weights that come with torchcaps, in `eval` mode."""
-        model_and_card = load_weights(pretrained_path(model, data))
-        self.recipes[f"{model} on {data}"] = {"pretrained": data, "model": {"name": model}}
-        return model_and_card[0]
+        path, name = pretrained_path(model, data), f"{model} on {data}"
+        (entry,) = (each for each in list_pretrained() if (each["model"], each["data"]) == (model, data))
+        self.recipes[name] = {
+            "pretrained": data,
+            "model": {"name": model},
+            "sha256": entry["sha256"],
+            "epochs": entry["trained"]["epochs"],
+        }
+        self.basis[name] = entry["sha256"]
+        return load_weights(path)[0]
+
+    def settings(self, name: str, **values: Any) -> None:
+        """Write down with what something was done that has no recipe; a study that goes on must do the same.
+
+        Args:
+            name: of what was done, such as `"scenes"`.
+            values: plain ones.
+        """
+        path = self.out / "settings.json"
+        known = read_table(path) if path.is_file() else {}
+        now = plain(values)
+        before = known.setdefault(name, now)
+        if before != now:
+            changed = sorted(key for key in before.keys() | now if before.get(key) != now.get(key))
+            raise RunError(
+                f"{self.out} was begun with other settings of {name} ({', '.join(changed)}): "
+                "give another --out, or remove that folder"
+            )
+        write_table(path, known)
+        self.recipes[name] = self.basis[name] = now
+
+    def uses(self, data: str) -> None:
+        """Say on which data the study works, there and in the report."""
+        self.data = data
+        self.say(f"data: {data}")
 
     def keep(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `compute` returns, a table of plain values, kept on the disk for when the study goes on."""
+        """What `compute` returns, a table of plain values, kept on the disk for when the study goes on.
+
+        It is computed again if it rests on something else by then: a training or settings that the study
+        asked for before, or the version of torchcaps.
+        """
         path = self.out / "kept" / f"{name}.json"
-        if path.is_file():
-            return json.loads(path.read_text(encoding="utf-8"))
-        self.check_time(f"before {name}")
-        self.say(name)
-        text = json.dumps(compute())
-        path.parent.mkdir(exist_ok=True)
-        with replaced_on_success(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return json.loads(text)
+        kept = read_kept(path, self.basis)
+        if kept is None:
+            self.check_time(f"before {name}")
+            self.say(name)
+            basis = plain(self.basis)
+            kept = plain(compute())
+            write_table(path, {"basis": basis, "value": kept})
+        return kept
 
     def check_time(self, where: str) -> None:
         """Stop here if the budget is used up."""
@@ -175,7 +220,8 @@ class Study:
     def verdict(self, holds: bool | None, sentence: str, *, question: str = "") -> None:
         """What came out: the claim holds here, or does not, or (`None`) in part; and one plain sentence.
 
-        What is judged beside the claim itself is a `question`, such as `"Is it routing?"`: yes, no or in part.
+        What is judged beside the claim itself is a `question`, such as `"Is it routing?"`: yes, no or in
+        part.
         """
         self.found.append(Verdict(holds, sentence, question))
 
