@@ -17,9 +17,9 @@ from torchcaps.training.watching import Plan, Watcher
 LIVE_SECONDS, LINE_SECONDS = 0.25, 15.0
 
 
-def make_watcher() -> Watcher:
-    """The watcher that fits where the output goes."""
-    return LiveWatcher() if sys.stdout.isatty() else LineWatcher()
+def make_watcher(*, alone: bool = True) -> Watcher:
+    """The watcher that fits where the output goes; `alone` unless the training is a part of something."""
+    return LiveWatcher(alone=alone) if sys.stdout.isatty() else LineWatcher(alone=alone)
 
 
 def duration(seconds: float) -> str:
@@ -36,11 +36,17 @@ def duration(seconds: float) -> str:
 
 
 class LineWatcher(Watcher):
-    """Prints a line now and then, one per epoch, and the result."""
+    """Prints a line now and then, one per epoch, and the result.
+
+    Args:
+        alone: whether a training that was stopped is to be gone on with by itself. One that is part of an
+            experiment is not: the experiment trains in its own way.
+    """
 
     every = LINE_SECONDS
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = True) -> None:
+        self.alone = alone
         self.console = Console(highlight=False, soft_wrap=True)
 
     def begin(self, plan: Plan, position: Position) -> None:
@@ -89,10 +95,8 @@ class LineWatcher(Watcher):
         """Print the result, or how to go on."""
         if result["status"] != "ended":
             why = "the budget is used up" if result["status"] == "budget" else "interrupted"
-            self.console.print(
-                f"{why} after step {result['step']}, saved. "
-                f"Go on with: torchcaps train --resume --out {result['run']}"
-            )
+            hint = f" Go on with: torchcaps train --resume --out {result['run']}" if self.alone else ""
+            self.console.print(f"{why} after step {result['step']}, saved.{hint}")
             return
         for line in metric_lines(result["metrics"]):
             self.console.print(line)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from torchcaps.cli.train import RUNS
+from torchcaps.cli.train import INTERRUPTED, RUNS
 
 
 def reproduce(
@@ -60,11 +62,27 @@ def reproduce(
         seed=seed,
         data_dir=None if data_dir is None else str(data_dir.absolute()),
         budget=None if budget is None else parse_duration(budget),
-        watch=make_watcher,
+        watch=partial(make_watcher, alone=False),
         say=console.print,
     )
     if result["status"] == "ended":
         show_result(console, result, folder)
+        return
+    console.print(f"Go on with: {command(name, quick=quick, out=out, seed=seed, data_dir=data_dir)}")
+    if result["status"] == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+
+
+def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Path | None) -> str:
+    """What to type to go on with an experiment.
+
+    >>> command("votes", quick=True, out=Path("my votes"), seed=1, data_dir=None)
+    "torchcaps reproduce votes --quick --out 'my votes' --seed 1"
+    """
+    words = ["torchcaps", "reproduce", name, *["--quick"] * quick]
+    words += ["--out", str(out)] if out else []
+    words += ["--seed", str(seed)] if seed else []
+    return shlex.join(words + (["--data-dir", str(data_dir)] if data_dir else []))
 
 
 def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
@@ -80,4 +98,5 @@ def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
         console.print(figures_table(rows))
     for verdict in result["verdicts"]:
         console.print(f"\n[bold]{verdict['heading']}.[/bold] {verdict['sentence']}")
-    console.print(f"\n{result['seconds']:.0f} s; report: {folder / 'report.html'}")
+    console.print(f"\nData: {result['data']}")
+    console.print(f"{result['seconds']:.0f} s; report: {folder / 'report.html'}")
