@@ -11,6 +11,7 @@ from typing import Any
 
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
+from torchcaps.experiments.numerals import column_texts, is_number
 
 KINDS = {".svg": "image/svg+xml", ".gif": "image/gif"}
 MARKS = {True: "holds", False: "fails", None: "partly"}
@@ -36,8 +37,9 @@ def report_html(claim: Claim, result: dict[str, Any], found: Sequence[Found]) ->
 <main>
 <header>
 <p class="kind">torchcaps · {escape(form)}</p>
-<h1>{escape(capitalised(claim.claim))}</h1>
+<h1>{words(capitalised(claim.claim))}</h1>
 <p class="source">{escape(claim.source)}</p>
+<p class="data">Data: {words(result["data"])}</p>
 </header>
 {"".join(map(verdict_html, verdicts))}
 {"".join(map(found_html, others))}
@@ -55,46 +57,40 @@ def found_html(found: Found) -> str:
     if isinstance(found, Figure):
         return figure_html(found)
     assert isinstance(found, Text)
-    return f"<p>{escape(found.text)}</p>\n"
+    return f"<p>{words(found.text)}</p>\n"
 
 
 def verdict_html(verdict: Verdict) -> str:
     """What came out, in a box of its own."""
     return (
-        f'<section class="verdict {MARKS[verdict.holds]}"><h2>{escape(verdict.heading)}</h2>'
-        f"<p>{escape(verdict.sentence)}</p></section>\n"
+        f'<section class="verdict {MARKS[verdict.holds]}"><h2>{words(verdict.heading)}</h2>'
+        f"<p>{words(verdict.sentence)}</p></section>\n"
     )
 
 
 def table_html(table: Table) -> str:
     """A table that scrolls inside itself where the screen is narrow."""
-    columns = zip(table.columns, zip(*table.rows))
+    columns = list(zip(*table.rows)) or [() for _ in table.columns]
     head = "".join(
-        f'<th scope="col"{number_class(any(map(is_number, cells)))}>{escape(column)}</th>'
-        for column, cells in columns
+        f'<th scope="col"{number_class(any(map(is_number, cells)))}>{words(column)}</th>'
+        for column, cells in zip(table.columns, columns)
     )
     rows = []
-    for number, row in enumerate(table.rows):
+    for number, (row, texts) in enumerate(zip(table.rows, zip(*map(column_texts, columns)))):
         mark = ' class="marked"' if number in table.marked else ""
-        first, *rest = row
-        cells = f'<th scope="row">{cell(first)}</th>' + "".join(map(cell_html, rest))
-        rows.append(f"<tr{mark}>{cells}</tr>")
+        cells = "".join(map(cell_html, row[1:], texts[1:]))
+        rows.append(f'<tr{mark}><th scope="row">{words(texts[0])}</th>{cells}</tr>')
     return (
-        f"<section><h2>{escape(table.title)}</h2>\n"
+        f"<section><h2>{words(table.title)}</h2>\n"
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>\n"
-        f'<p class="caption">{escape(table.caption)}</p></section>\n'
+        f'<p class="caption">{words(table.caption)}</p></section>\n'
     )
 
 
-def cell_html(value: Any) -> str:
+def cell_html(value: Any, text: str) -> str:
     """A cell of a table; numbers are set to the right."""
-    return f"<td{number_class(value is None or is_number(value))}>{cell(value)}</td>"
-
-
-def is_number(value: Any) -> bool:
-    """Whether a cell holds a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"<td{number_class(value is None or is_number(value))}>{words(text)}</td>"
 
 
 def number_class(numeric: bool) -> str:
@@ -102,19 +98,13 @@ def number_class(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
 
 
-def cell(value: Any) -> str:
-    """A value as text, a number no more exact than it is.
+def words(text: str) -> str:
+    """Text for the page, in which no line begins with a lone percent sign.
 
-    >>> cell(0.123456), cell(97.6), cell(1234567), cell(None), cell("a < b")
-    ('0.1235', '97.6', '1,234,567', '–', 'a &lt; b')
+    >>> words("99 % < all") == "99\N{NO-BREAK SPACE}% &lt; all"
+    True
     """
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+    return escape(text.replace(" %", "\N{NO-BREAK SPACE}%"))
 
 
 def figure_html(figure: Figure) -> str:
@@ -123,7 +113,7 @@ def figure_html(figure: Figure) -> str:
     kind = KINDS[figure.path.suffix]
     return (
         f'<figure><div class="paper"><img alt="{escape(figure.caption)}" src="data:{kind};base64,{data}">'
-        f'</div><figcaption class="caption">{escape(figure.caption)}</figcaption></figure>\n'
+        f'</div><figcaption class="caption">{words(figure.caption)}</figcaption></figure>\n'
     )
 
 
