@@ -13,7 +13,9 @@ from torchcaps.experiments.fixed_point import (
     softness,
     sorted_couplings,
 )
+from torchcaps.experiments.fixed_point_verdicts import Curves, caption_of, judge
 from torchcaps.experiments.running import reproduce
+from torchcaps.experiments.study import Study
 from torchcaps.models import create_model
 from torchcaps.routing import DynamicRouting
 from torchcaps.training import evaluate
@@ -55,6 +57,74 @@ def test_shown_couplings_are_those_of_the_routing() -> None:
     third = layer.trace(children)[2].coupling[0]
     shown = sorted_couplings(model, image, "accumulate")[1]
     torch.testing.assert_close(shown.sort(0).values, third.sort(0).values)
+
+
+def made_up(*, settled: float, change: float, entropy: float, right: float) -> Curves:
+    """Accumulation that settles so far, and a fixed point that moves, stays soft and is right so much."""
+    hard = {
+        "settled": settled,
+        "change": [1e-4],
+        "entropy": torch.linspace(100, 5, ITERATIONS).tolist(),
+        "accuracy": [90.0] * ITERATIONS,
+    }
+    soft = {
+        "settled": 0.0,
+        "change": [change],
+        "entropy": [entropy] * ITERATIONS,
+        "accuracy": [90.0] * (ITERATIONS - 1) + [right],
+    }
+    return {
+        update: {"accumulate": found, "fixed_point": found}
+        for update, found in (("accumulate", hard), ("fixed_point", soft))
+    }
+
+
+@pytest.mark.parametrize(
+    ("curves", "holds", "words", "none"),
+    [
+        (
+            made_up(settled=95, change=1e-9, entropy=98, right=99),
+            [True, True],
+            ["left and falling", "left and steady", ", at rest", "no routing at all", "better than"],
+            ["not yet"],
+        ),
+        (
+            made_up(settled=40, change=1e-9, entropy=50, right=91),
+            [None, False],
+            [", at rest", "no different than"],
+            ["no routing at all"],
+        ),
+        (
+            made_up(settled=95, change=1e-3, entropy=50, right=70),
+            [None, False],
+            ["not yet at rest", "worse"],
+            [],
+        ),
+        (made_up(settled=40, change=1e-3, entropy=98, right=90), [False, False], ["not yet at rest"], []),
+    ],
+)
+def test_verdicts_say_what_was_measured(
+    tmp_path: Path, curves: Curves, holds: list[bool | None], words: list[str], none: list[str]
+) -> None:
+    study = Study(tmp_path, quick=True)
+    judge(study, curves, count=400)
+    assert [each["holds"] for each in study.result()["verdicts"]] == holds
+    said = " ".join(str(each) for each in study.found)
+    assert [each for each in words if each not in said] == []
+    assert [each for each in none if each in said] == []
+
+
+def test_more_iterations_are_better_by_two_standard_errors_only(tmp_path: Path) -> None:
+    """2 points on 400 images are more than one standard error (1.4) and less than two."""
+    study = Study(tmp_path, quick=True)
+    judge(study, made_up(settled=95, change=1e-9, entropy=98, right=92), count=400)
+    assert study.result()["verdicts"][1]["holds"] is False
+
+
+@pytest.mark.parametrize(("change", "words"), [(1e-9, "have come to rest"), (1e-3, "have not come to rest")])
+def test_the_caption_says_rest_only_if_it_is_so(change: float, words: str) -> None:
+    curves = made_up(settled=95, change=change, entropy=98, right=90)
+    assert words in caption_of({update: found["accumulate"] for update, found in curves.items()})
 
 
 @pytest.mark.slow

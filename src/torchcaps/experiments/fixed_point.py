@@ -12,6 +12,7 @@ from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import CAPSULES, CNN, INK, QUIET, axes_of, new_figure
+from torchcaps.experiments.fixed_point_verdicts import ITERATIONS, caption_of, judge, tiny
 from torchcaps.experiments.study import Study
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model
@@ -20,7 +21,6 @@ from torchcaps.training import Recipe, load_recipe, predict
 
 UPDATES = {"accumulate": "accumulation (2017)", "fixed_point": "fixed point"}
 COLOURS = {"accumulate": CNN, "fixed_point": CAPSULES}
-ITERATIONS = 100
 SHOWN = (1, 3, 10, 30, 100)
 
 
@@ -163,16 +163,7 @@ def softness(coupling: Tensor) -> float:
     return float(torch.special.entr(coupling).sum(-1).mean()) / math.log(coupling.shape[-1])
 
 
-def tiny(value: float) -> str:
-    """A small number, kept in one line.
-
-    >>> tiny(5.149e-9) == "5e\N{NON-BREAKING HYPHEN}09"
-    True
-    """
-    return f"{value:.0e}".replace("-", "\N{NON-BREAKING HYPHEN}")
-
-
-def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None:
+def draw_curves(study: Study, curves: dict[str, dict[str, Any]]) -> None:
     """Entropy, change and accuracy against iterations, for the network trained with accumulation."""
     figure = new_figure(10.2, 3.5)
     entropy, change, accuracy = axes_of(figure, 1, 3)
@@ -196,9 +187,7 @@ def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None
     study.figure(
         "iterations",
         figure,
-        caption="The network trained with accumulation and 3 iterations (dotted), routed further. "
-        "Accumulated logits grow for ever, and the entropy of the couplings falls with them; the fixed-point "
-        "form comes to rest with couplings that stay soft.",
+        caption=caption_of(curves),
     )
 
 
@@ -223,14 +212,26 @@ def sorted_couplings(model: Model, image: Tensor, update: str) -> list[Tensor]:
         return [couplings(update)[number - 1][order] for number in SHOWN]
 
 
+def decided(coupling: Tensor) -> int:
+    """How many children `[children, classes]` one class has to 99 %.
+
+    >>> decided(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    1
+    """
+    return int((coupling.amax(1) > 0.99).sum())
+
+
 def draw_couplings(study: Study, model: Model, images: ImageSet) -> None:
     """How one digit's couplings look after 1, 3, … 100 iterations."""
     chosen = int((images.labels == 2).nonzero()[3])
     image = images.images[chosen : chosen + 1].float() / 255
     figure = new_figure(9.6, 5.6)
     axes = axes_of(figure, 2, len(SHOWN))
+    ends = []
     for row, (update, name) in enumerate(UPDATES.items()):
-        for column, coupling in enumerate(sorted_couplings(model, image, update)):
+        shown = sorted_couplings(model, image, update)
+        ends.append(f"{decided(shown[-1])} of {len(shown[-1])} with {name}")
+        for column, coupling in enumerate(shown):
             axis = axes[row * len(SHOWN) + column]
             drawn = axis.imshow(
                 coupling, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
@@ -253,30 +254,7 @@ def draw_couplings(study: Study, model: Model, images: ImageSet) -> None:
         "couplings",
         figure,
         caption="One test digit (corner): the couplings of its strongest children (rows) to the ten "
-        "classes (columns). Accumulation ends with every child at one parent; the fixed "
-        "point stops changing early and leaves most children shared.",
-    )
-
-
-def judge(study: Study, curves: dict[str, dict[str, dict[str, list[float]]]], count: int) -> None:
-    """What came out."""
-    hard, soft = (curves[update]["accumulate"] for update in UPDATES)
-    study.verdict(
-        hard["entropy"][-1] < 0.5 * soft["entropy"][-1] and soft["change"][-1] < 1e-3,
-        f"After {ITERATIONS} iterations accumulation has {hard['entropy'][-1]:.0f} % of the couplings' "
-        f"entropy left and falling, the fixed point {soft['entropy'][-1]:.0f} % and at rest: its poses move "
-        f"by {tiny(soft['change'][-1])} per iteration, those of accumulation by {tiny(hard['change'][-1])}. "
-        "So soft are its couplings that it stays close to no routing at all.",
-    )
-    own = curves["fixed_point"]["fixed_point"]["accuracy"]
-    gain = own[-1] - own[2]
-    chance = 100 * math.sqrt(own[2] / 100 * (1 - own[2] / 100) / count)
-    study.verdict(
-        True if gain > chance else None if gain > 0 else False,
-        "The essay adds that with the fixed point more iterations are simply better. In the network trained "
-        f"with it, accuracy goes from {own[0]:.1f} % at r = 1 to {own[2]:.1f} % at r = 3 and {own[-1]:.1f} % "
-        f"at r = {ITERATIONS}; accumulation in its own network from {hard['accuracy'][2]:.1f} % at r = 3 to "
-        f"{hard['accuracy'][-1]:.1f} %. On {count:,} images a difference of {chance:.1f} can be chance.",
+        f"classes (columns). In the end, children that one class has to 99 %: {', '.join(ends)}.",
     )
 
 
