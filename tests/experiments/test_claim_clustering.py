@@ -3,7 +3,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from torchcaps.experiments.clustering import CLAIM, FAMILY, first_points, four_clouds, largest_gap, softness
+from torchcaps.experiments.clustering import (
+    CLAIM,
+    FAMILY,
+    apart,
+    first_points,
+    four_clouds,
+    largest_gap,
+    resting,
+    sentence,
+    softness,
+)
 from torchcaps.experiments.mixtures import Step, nearest, reference, route
 from torchcaps.experiments.running import reproduce
 
@@ -47,6 +57,22 @@ def test_softness_is_one_for_even_shares_and_falls_with_sigma(clouds) -> None:
     assert softness(np.full((5, 4), 0.25)) == pytest.approx(1)
     wide, narrow = (softness(route(points, start, "fixed", 10, sigma)[-1].assignment) for sigma in (3, 0.3))
     assert wide > narrow > 0
+
+
+@pytest.mark.parametrize(("gap", "same"), [(1e-9, True), (0.3, False)])
+def test_what_is_far_apart_is_not_called_the_same(gap: float, same: bool) -> None:
+    assert ("EM routing is a Gaussian mixture" in sentence(gap)) is same
+    assert ("not the same" in sentence(gap)) is not same
+
+
+def test_rest_is_where_the_last_move_was(clouds) -> None:
+    points, start = clouds
+    step = route(points, start, "spherical", 1)[0]
+    still, aside = step, step._replace(mean=step.mean + 1)
+    assert resting([still, still, still]) == 1
+    assert resting([still, aside, aside]) == 2
+    assert resting([still, still, aside]) == "none"
+    assert apart([still], [aside]) == pytest.approx(np.sqrt(2))
 
 
 @pytest.mark.slow
