@@ -25,8 +25,8 @@ CAPSULE, PLAIN, COPY, EXACT = (
     "the image unmoved",
     "its pixels moved",
 )
-# Of 3e-3 and 1e-3, what is better for the network without capsules, which at 3e-3 learns nothing of turns but
-# the mean digit; capsules have 3e-3, the only rate tried for them.
+# Of 3e-3 and 1e-3, what is better on test digits for the network without capsules, which favours it: at 3e-3 it
+# learns nothing of turns but the mean digit. Capsules have 3e-3, the only rate tried for them.
 RATES = {("affine", PLAIN): 1e-3}
 Measured = dict[str, dict[str, float]]
 
@@ -99,7 +99,8 @@ def run(study: Study) -> None:
         f"{len(test):,} test digits. R² of coordinates: how near a capsule's pose, shown the moved image, "
         "comes to where the change ought to lead it (1 exactly there, 0 as far off as if it had stayed), "
         "mean over capsules weighted by how present they are. The network without capsules has the better "
-        "of two learning rates for each kind of change. The paper shows drawings and scatter plots and gives "
+        "of two learning rates for each kind of change, compared on test digits, which favours it; capsules "
+        "have the only rate tried. The paper shows drawings and scatter plots and gives "
         "no numbers.",
     )
     draw_examples(study, trained, test)
@@ -108,29 +109,30 @@ def run(study: Study) -> None:
 
 
 def give_verdicts(study: Study, found: dict[str, Measured], laws: dict[str, dict[str, list[float]]]) -> None:
-    """Whether the moved image is drawn, whether poses are coordinates, and whether it takes capsules."""
+    """Whether the moved image is drawn and poses are coordinates, and whether it takes capsules."""
     shift, turn = ({name: values["moved"] for name, values in found[kind].items()} for kind in UNITS)
-    study.verdict(
-        shift[CAPSULE] < shift[COPY] / 2 and turn[CAPSULE] < turn[COPY] / 2,
-        f"Told a shift, capsules draw the shifted digit with {shift[CAPSULE]:.0f} % error (the unmoved one "
-        f"is {shift[COPY]:.0f} % away); told a turn as a matrix, with {turn[CAPSULE]:.0f} % "
-        f"({turn[COPY]:.0f} %).",
-    )
     law = {kind: weighted(values) for kind, values in laws.items()}
     best = {kind: max(values["share"]) for kind, values in laws.items()}
+    # The claim is both: that they draw it there, and that what they say follows the true change.
+    met = [errors[CAPSULE] < errors[COPY] / 2 for errors in (shift, turn)]
+    met += [share > 0.5 for share in law.values()]
     study.verdict(
-        min(law.values()) > 0.5,
-        f"Nobody told capsules where digits are. How far what they say follows the true change: R² "
-        f"{law['shift']:.2f} for shifts and {law['affine']:.2f} for turns on the mean over capsules (above "
-        f"0.5 it is taken to hold), {best['shift']:.2f} and {best['affine']:.2f} for the best capsule.",
+        True if all(met) else None if any(met) else False,
+        f"Told a shift, capsules draw the shifted digit with {shift[CAPSULE]:.0f} % error (the unmoved one "
+        f"is {shift[COPY]:.0f} % away); told a turn as a matrix, with {turn[CAPSULE]:.0f} % "
+        f"({turn[COPY]:.0f} %). Nobody told them where digits are; what they say follows the change with "
+        f"R² {law['shift']:.2f} for shifts and {law['affine']:.2f} for turns on the mean over capsules, "
+        f"{best['shift']:.2f} and {best['affine']:.2f} for the best one. (The mark: half the error of the "
+        "unmoved digit, and a mean R² of 0.5, for both.)",
     )
-    better = [
-        kind for kind, errors in (("shift", shift), ("affine", turn)) if errors[CAPSULE] < errors[PLAIN]
-    ]
+    better = [errors[CAPSULE] < errors[PLAIN] for errors in (shift, turn)]
     study.verdict(
-        True if len(better) == 2 else (None if better else False),
-        f"An auto-encoder without capsules, of as many units and given the same change, has "
-        f"{shift[PLAIN]:.0f} % error on shifts and {turn[PLAIN]:.0f} % on turns.",
+        True if all(better) else None if any(better) else False,
+        "An auto-encoder without capsules, of as many units and given the same change, is "
+        f"{'worse' if better[0] else 'no worse'} on shifts ({shift[PLAIN]:.1f} % error against "
+        f"{shift[CAPSULE]:.1f} % with capsules) and {'worse' if better[1] else 'no worse'} on turns "
+        f"({turn[PLAIN]:.1f} % against {turn[CAPSULE]:.1f} %). One training each.",
+        question="Is it capsules?",
     )
 
 
