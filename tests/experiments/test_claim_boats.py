@@ -13,14 +13,23 @@ from torchcaps.experiments.boats import (
     PROPOSED,
     ROUTINGS,
     UNIFORM,
-    contested,
-    decoy_belief,
     judge,
     scenes_of,
     shares,
 )
 from torchcaps.experiments.boats_verdicts import KINDS, MIXING, ROUTED, WITHOUT, Right, caption_of
-from torchcaps.experiments.parsing import Crowd, blurred, cast, crowds, nearby, parse, parts_right, trace
+from torchcaps.experiments.parsing import (
+    Crowd,
+    blurred,
+    cast,
+    contested,
+    crowds,
+    decoy_belief,
+    nearby,
+    parse,
+    parts_right,
+    trace,
+)
 from torchcaps.experiments.running import reproduce
 from torchcaps.experiments.study import Study
 
@@ -176,6 +185,7 @@ def test_quick_form(tmp_path: Path) -> None:
     assert numbers[f"{EM}.ambiguous.parts"] > numbers[f"{KMEANS}.ambiguous.parts"] + 30
     assert numbers[f"{DYNAMIC}.crowded.parts"] > 90
     assert numbers[f"{NEARBY}.single.parts"] > 90
+    assert result["recipes"]["scenes"]["routings"][DYNAMIC]["iterations"] == 3
     for name in ("trees", "ambiguous", "noise"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.svg").is_file()

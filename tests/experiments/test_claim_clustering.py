@@ -79,6 +79,7 @@ def test_rest_is_where_the_last_move_was(clouds) -> None:
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(CLAIM, tmp_path, quick=True)
     assert [each["holds"] for each in result["verdicts"]] == [True]
+    assert result["recipes"]["clouds"]["points"] == 440
     assert result["numbers"]["full covariance.rand"] > result["numbers"]["k-means.rand"]
     for name in ("family", "iterations", "vanishing"):
         assert (tmp_path / f"{name}.png").is_file()

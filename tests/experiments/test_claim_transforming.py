@@ -17,6 +17,7 @@ from torchcaps.experiments.transforming import (
     explained,
     give_verdicts,
     measure,
+    networks,
 )
 from torchcaps.models.transforming_autoencoder import TransformingAutoencoder
 
@@ -115,6 +116,15 @@ def test_learning_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         assert torch.equal(taken.state_dict()[name], weights), name
 
 
+def test_how_networks_are_trained_is_written_down_before(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True, deadline=time.monotonic() - 1)
+    with pytest.raises(Interrupted):
+        networks(study, "affine", dots())
+    (written,) = study.recipes.values()
+    assert (written["images"], written["steps"], written["learning_rate"]) == (6, 1500, 3e-3)
+    assert written["most"] == {"turn": math.radians(30), "shift": 0.1}
+
+
 def test_the_network_without_capsules_sees_the_change() -> None:
     model = PlainAutoencoder((1, 12, 12), 8, 6, 8, 2)
     images = torch.rand(2, 1, 12, 12)
@@ -151,6 +161,7 @@ def test_verdicts_ask_for_drawings_and_for_coordinates(
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(find_claim("transforming"), tmp_path, quick=True)
     numbers = result["numbers"]
+    assert result["recipes"]["affine-auto-encoder_without_capsules"]["learning_rate"] == 1e-3
     assert numbers[f"shift.{CAPSULE}.moved"] < numbers[f"shift.{COPY}.moved"] / 2
     assert numbers["shift.best coordinates"] > 0.8
     assert numbers["shift.coordinates"] > 0.2

@@ -24,9 +24,19 @@ from torchcaps.experiments.boats_verdicts import (
 )
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.drawing import CAPSULES, CNN, FIFTH, FOURTH, INK, QUIET, THIRD, axes_of, new_figure
-from torchcaps.experiments.parsing import Crowd, cast, crowds, nearby, parse, parts_right, trace
+from torchcaps.experiments.parsing import (
+    REACH,
+    SAME,
+    contested,
+    crowds,
+    decoy_belief,
+    nearby,
+    parse,
+    parts_right,
+    trace,
+)
 from torchcaps.experiments.study import Study
-from torchcaps.routing import DynamicRouting, EMRouting, KMeansRouting, Routing, UniformRouting
+from torchcaps.routing import Routing, create_routing
 
 # Seeds of the scenes in the figures, picked to be seen well; what is measured are others.
 DRAWN = {"single": "13", "crowded": "62", "ambiguous": "3"}
@@ -34,17 +44,36 @@ ITERATIONS = 12
 SIGMA = 0.06  # how far apart votes for one whole are thought to lie
 NOISES = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16)
 TABLED = 0.02
-ROUTINGS: dict[str, Callable[[], Routing]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     # With these λ and β_a a proposal that has half a part is off, one that has as much as a part is on.
-    EM: lambda: EMRouting(
-        iterations=ITERATIONS, inverse_temperature=0.3, decay=0.0, beta_a=-20.0, epsilon=SIGMA**2
-    ),
-    MIXING: lambda: EMRouting(iterations=ITERATIONS, activation="mixing", covariance="fixed", sigma=SIGMA),
-    KMEANS: lambda: KMeansRouting(iterations=ITERATIONS, metric="euclidean", temperature=2 * SIGMA**2),
+    EM: {
+        "name": "em",
+        "iterations": ITERATIONS,
+        "inverse_temperature": 0.3,
+        "decay": 0.0,
+        "beta_a": -20.0,
+        "epsilon": SIGMA**2,
+    },
+    MIXING: {
+        "name": "em",
+        "iterations": ITERATIONS,
+        "activation": "mixing",
+        "covariance": "fixed",
+        "sigma": SIGMA,
+    },
+    KMEANS: {
+        "name": "kmeans",
+        "iterations": ITERATIONS,
+        "metric": "euclidean",
+        "temperature": 2 * SIGMA**2,
+    },
     # The paper's 3: on a hundred other scenes of each kind 2 to 4 were alike, and 12, which suit the routings
     # that come to rest, too many: logits that go on growing lost parts of crowds (95 % right, not 99 %).
-    DYNAMIC: lambda: DynamicRouting(iterations=3),
-    UNIFORM: lambda: UniformRouting(),
+    DYNAMIC: {"name": "dynamic", "iterations": 3},
+    UNIFORM: {"name": "uniform"},
+}
+ROUTINGS: dict[str, Callable[[], Routing]] = {
+    name: partial(create_routing, **options) for name, options in OPTIONS.items()
 }
 COLOURS = {
     EM: CAPSULES,
@@ -61,6 +90,15 @@ def run(study: Study) -> None:
     """Parse many scenes of each kind with every routing, at several noises of the parts' poses."""
     count = 100 if study.quick else 1000
     noises = (*NOISES[::2], TABLED) if study.quick else NOISES
+    study.settings(
+        "scenes",
+        count=count,
+        noises=sorted(noises),
+        routings=OPTIONS,
+        same=SAME,
+        reach=REACH,
+        seed=study.seed,
+    )
     found = {
         kind: study.keep(f"parsing {kind} scenes", partial(survey, study, kind, count, noises))
         for kind in KINDS
@@ -126,33 +164,6 @@ def shares(right: list[Tensor]) -> dict[str, float]:
     parts = torch.cat([each.flatten() for each in right])
     scenes = torch.cat([each.all(1) for each in right])
     return {"parts": 100 * parts.double().mean().item(), "scenes": 100 * scenes.double().mean().item()}
-
-
-def decoy_belief(crowd: Crowd, belief: Tensor) -> Tensor:
-    """How much of the two contested parts of ambiguous scenes the decoy has, `[B]`.
-
-    Only the contested ones have a partner for a whole of the other type: it is their proposals of that
-    type that they share.
-    """
-    count = belief.shape[1]
-    wrong = 1 - crowd.part_kind  # both wholes are of one type, the decoy of the other
-    rows = torch.arange(len(wrong)).unsqueeze(1)
-    parts = torch.arange(count)
-    own = 2 * parts + wrong  # each part's own proposal of the decoy's type
-    believed = belief[rows, parts, own]
-    inner = contested(crowd)
-    return (believed * inner).sum(1) / inner.sum(1)
-
-
-def contested(crowd: Crowd) -> Tensor:
-    """Which two parts agree on the decoy, `[B, P]`, 1 for them and 0 for the others."""
-    vote = cast(crowd).tensor()[:, 0].unflatten(2, (-1, 2))[:, :, 0]  # [B, P, w, 9]
-    wrong = (1 - crowd.part_kind)[:, :, None, None].expand(-1, -1, 1, vote.shape[-1])
-    wrong_vote = vote.gather(2, wrong)[:, :, 0]
-    distance = torch.cdist(wrong_vote, wrong_vote) + 1e9 * torch.eye(vote.shape[1], dtype=vote.dtype)
-    pair = distance.flatten(1).argmin(1)
-    ends = torch.stack([pair // vote.shape[1], pair % vote.shape[1]], 1)
-    return torch.zeros(vote.shape[:2], dtype=vote.dtype).scatter(1, ends, 1.0)
 
 
 def follow_contested(seed: int, count: int) -> dict[str, list[float]]:

@@ -42,6 +42,14 @@ def run(study: Study) -> None:
     from sklearn.metrics import adjusted_rand_score
 
     points, truth = four_clouds(study.seed)
+    study.settings(
+        "clouds",
+        points=len(points),
+        clusters=len(COLOURS),
+        iterations=ITERATIONS,
+        family=[(member.title, member.kind, member.sigma) for member in FAMILY],
+        seed=study.seed,
+    )
     start = nearest(points, points[first_points(points, study.seed)])
     found = {each: route(points, start, each.kind, ITERATIONS, each.sigma) for each in FAMILY}
     rows: list[list[Any]] = [["uniform (no routing)", "–", None, 0.0, 100.0]]

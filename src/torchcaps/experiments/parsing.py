@@ -161,3 +161,30 @@ def parts_right(crowd: Crowd, found: Parse) -> Tensor:
     truth = ((whole.unsqueeze(1) == whole.unsqueeze(2)) & (whole >= 0).unsqueeze(2)) | itself
     stray = whole < 0
     return (found.together == truth).all(-1) & ((found.kind == crowd.part_kind) | stray)
+
+
+def decoy_belief(crowd: Crowd, belief: Tensor) -> Tensor:
+    """How much of the two contested parts of ambiguous scenes the decoy has, `[B]`.
+
+    Only the contested ones have a partner for a whole of the other type: it is their proposals of that
+    type that they share.
+    """
+    count = belief.shape[1]
+    wrong = 1 - crowd.part_kind  # both wholes are of one type, the decoy of the other
+    rows = torch.arange(len(wrong)).unsqueeze(1)
+    parts = torch.arange(count)
+    own = 2 * parts + wrong  # each part's own proposal of the decoy's type
+    believed = belief[rows, parts, own]
+    inner = contested(crowd)
+    return (believed * inner).sum(1) / inner.sum(1)
+
+
+def contested(crowd: Crowd) -> Tensor:
+    """Which two parts agree on the decoy, `[B, P]`, 1 for them and 0 for the others."""
+    vote = cast(crowd).tensor()[:, 0].unflatten(2, (-1, 2))[:, :, 0]  # [B, P, w, 9]
+    wrong = (1 - crowd.part_kind)[:, :, None, None].expand(-1, -1, 1, vote.shape[-1])
+    wrong_vote = vote.gather(2, wrong)[:, :, 0]
+    distance = torch.cdist(wrong_vote, wrong_vote) + 1e9 * torch.eye(vote.shape[1], dtype=vote.dtype)
+    pair = distance.flatten(1).argmin(1)
+    ends = torch.stack([pair // vote.shape[1], pair % vote.shape[1]], 1)
+    return torch.zeros(vote.shape[:2], dtype=vote.dtype).scatter(1, ends, 1.0)

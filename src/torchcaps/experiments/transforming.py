@@ -25,8 +25,8 @@ CAPSULE, PLAIN, COPY, EXACT = (
     "the image unmoved",
     "its pixels moved",
 )
-# Of 3e-3 and 1e-3, what is better on test digits for the network without capsules, which favours it: at 3e-3 it
-# learns nothing of turns but the mean digit. Capsules have 3e-3, the only rate tried for them.
+# Of 3e-3 and 1e-3, what is better on test digits for the network without capsules, which favours it: at 3e-3
+# it learns nothing of turns but the mean digit. Capsules have 3e-3, the only rate tried for them.
 RATES = {("affine", PLAIN): 1e-3}
 Measured = dict[str, dict[str, float]]
 
@@ -165,14 +165,23 @@ def networks(study: Study, kind: str, images: Tensor) -> dict[str, nn.Module]:
     }
     for name, model in models.items():
         folder = f"{kind}-{name.replace(' ', '_')}"
-        learn_to_move(
-            study,
+        training: dict[str, Any] = {
+            "steps": 1500 if study.quick else 20_000,
+            "batch_size": 64,
+            "learning_rate": RATES.get((kind, name), 3e-3),
+        }
+        most = {"shift": MOST_SHIFT} if kind == "shift" else {"turn": MOST_TURN, "shift": MOST_TURNED_SHIFT}
+        study.settings(
             folder,
-            model,
-            images,
-            lambda some, generator: draw(kind, some, generator),
-            steps=1500 if study.quick else 20_000,
-            learning_rate=RATES.get((kind, name), 3e-3),
+            images=len(images),
+            size=shape[1],
+            most=most,
+            units=UNITS[kind],
+            seed=study.seed,
+            **training,
+        )
+        learn_to_move(
+            study, folder, model, images, lambda some, generator: draw(kind, some, generator), **training
         )
     return models
 
