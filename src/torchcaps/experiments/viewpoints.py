@@ -123,8 +123,11 @@ def images(study: Study, data: str, viewpoint: str, split: str) -> ImageSet:
 def learn(study: Study, data: str, viewpoint: str) -> dict[str, list[Moment]]:
     """Train every network, and follow its errors over the epochs; on a third of the test images if many."""
     splits = [images(study, data, viewpoint, split) for split in ("test_familiar", "test_novel")]
+    # Drawn at random: every third image would be the same two of the six lightings.
+    order = torch.Generator().manual_seed(0)
     familiar, novel = (
-        split.select(torch.arange(0, len(split), 3 if len(split) > 1000 else 1)) for split in splits
+        split.select(torch.randperm(len(split), generator=order)[: max(1000, len(split) // 3)])
+        for split in splits
     )
     found = {}
     for name in (CAPS, BASE) if study.quick else NETWORKS:
