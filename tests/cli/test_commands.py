@@ -143,7 +143,7 @@ def test_data_lists_and_shows(capsys: pytest.CaptureFixture) -> None:
 def test_models_are_counted(capsys: pytest.CaptureFixture) -> None:
     run("models", "--classes", "5", "--channels", "2", "--size", "32")
     lines = capsys.readouterr().out.splitlines()
-    (small,) = [line.split() for line in lines if line.startswith("matrix_capsnet_small")]
+    small, *_ = [line.split() for line in lines if line.startswith("matrix_capsnet_small")]
     assert small[1] == "68,618"
 
 

@@ -150,6 +150,16 @@ def test_other_ways_to_train(tmp_path: Path, setting: str) -> None:
     assert 0 < result["metrics"]["test"]["loss"] < 10
 
 
+def test_half_precision_only_where_the_processor_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe("training.epochs=1", "training.precision='bf16'")
+    for able in (True, False):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": able})  # noqa: B023
+        result = train(recipe, tmp_path / str(able))
+        assert result["precision"] == ("bf16" if able else "fp32")
+
+
 @pytest.mark.slow
 def test_compiled_training_is_the_same(tmp_path: Path) -> None:
     plain, compiled = (

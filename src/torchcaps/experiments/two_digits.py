@@ -62,7 +62,8 @@ def run(study: Study) -> None:
 def recipe(study: Study) -> Recipe:
     """Shared capsules on single digits."""
     if not study.quick:
-        return default_recipe("shared_capsnet", "mnist").override(["training.epochs=3"])
+        recipe = default_recipe("shared_capsnet", "mnist")
+        return recipe.override(["training.epochs=3", 'training.precision="bf16"'])
     return load_recipe("digits-shared-capsnet").override(
         ["training.epochs=24", "training.average=0.99", "evaluation.also=[]"]
     )

@@ -88,7 +88,7 @@ def recipe(study: Study, data: str, viewpoint: str, name: str) -> Recipe:
     base = base.override(['schedule.name="constant"', "training.batch_size=64", "evaluation.crops=1"])
     base = base.override(['training.precision="fp32"'])
     if not study.quick:
-        return base.override(["training.epochs=12", "training.average=0.995"])
+        return base.override(["training.epochs=8", "training.average=0.995"])
     views = [f"data.options.{what}={list(codes)}" for what, codes in few_views(viewpoint).items()]
     changes = [
         "data.options.size=32",
@@ -306,6 +306,6 @@ CLAIM = Claim(
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018), Table 2",
     data="rendered toys (made on first use), or smallNORB in --data-dir",
     quick_data="rendered toys, a few views",
-    minutes=40,
+    minutes=30,
     run=run,
 )

@@ -102,6 +102,7 @@ class Engine:
     ) -> None:
         self.recipe = recipe
         self.accelerator = make_accelerator(recipe.training.precision)
+        self.precision = "bf16" if self.accelerator.mixed_precision == "bf16" else "fp32"
         self.main, device = self.accelerator.is_main_process, self.accelerator.device
         self.watch = watch if self.main else Watcher()
         self.save_every, self.keep_epochs = save_every, keep_epochs
@@ -365,6 +366,6 @@ class Engine:
             batches=len(self.batches),
             batch_size=self.batches.batch_size,
             epochs=self.recipe.training.epochs,
-            device=str(self.accelerator.device),
+            device=f"{self.accelerator.device}, {self.precision}",
             processes=self.accelerator.num_processes,
         )

@@ -18,10 +18,26 @@ def make_accelerator(precision: str) -> Any:
 
     # The state is kept for the process; a second training may want another precision.
     AcceleratorState._reset_state()
+    cpu = not (torch.cuda.is_available() or torch.backends.mps.is_available())
     return Accelerator(
-        mixed_precision="bf16" if precision == "bf16" else "no",
-        cpu=not (torch.cuda.is_available() or torch.backends.mps.is_available()),
+        mixed_precision="bf16" if usable_precision(precision, cpu) == "bf16" else "no", cpu=cpu
     )
+
+
+def usable_precision(precision: str, cpu: bool) -> str:
+    """The precision to train in: half where that was asked for and the processor multiplies in it.
+
+    A CPU that does not would take many times as long for the same numbers, rounded worse. A recipe that asks
+    for bf16 so runs everywhere.
+
+    Example:
+        >>> usable_precision("fp32", cpu=True), usable_precision("bf16", cpu=False)
+        ('fp32', 'bf16')
+    """
+    if precision == "bf16" and cpu:
+        able = getattr(torch.cpu, "get_capabilities", dict)()  # older torch cannot tell
+        return "bf16" if able.get("avx512_bf16") or able.get("amx_bf16") or able.get("bf16") else "fp32"
+    return precision
 
 
 def pieces(batch: Batch, count: int, total: int, processes: int) -> Iterator[tuple[Batch, float]]:

@@ -26,6 +26,7 @@ def final_result(engine: Engine, status: str) -> dict[str, Any]:
         "run": str(engine.run.path),
         "recipe": recipe.to_table(),
         "seed": recipe.seed,
+        "precision": engine.precision,
         "weights": sum(parameter.numel() for parameter in engine.parameters),
         "step": position.step,
         "epochs": position.epoch,
