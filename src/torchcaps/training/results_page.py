@@ -56,7 +56,7 @@ def row(model: str, data: str, runs: list[dict[str, Any]]) -> list[str]:
         "; ".join(other(name, [each["metrics"][name] for each in runs]) for name in others) or "–",
         PUBLISHED.get((model, data), "–"),
         str(first["epochs"]),
-        f"{hours:.0f} min, {first['environment']['threads']} threads",
+        f"{hours:.0f} min, {counted(first['environment']['threads'], 'thread')}",
         f"`{first['environment']['command']}`",
     ]
 
@@ -102,3 +102,12 @@ def markdown(columns: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "thread"), counted(2, "thread")
+    ('1 thread', '2 threads')
+    """
+    return f"{number} {what}" + ("" if number == 1 else "s")
