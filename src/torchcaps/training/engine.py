@@ -341,7 +341,11 @@ class Engine:
                 save_weights(path, self.model, replace(self.card, facts=facts))
 
     def test(self, images: ImageSet, crops: int = 1, preprocess: Preprocess | None = None) -> Evaluation:
-        """Test the model as it is, every process on its share of the images."""
+        """Test the model as it is, every process on its share of the images.
+
+        In full precision, as it will be used: rounding to half can cost a network with batch normalisation
+        several points.
+        """
         return evaluate(
             self.model,
             images,
@@ -352,7 +356,6 @@ class Engine:
             rank=self.accelerator.process_index,
             world_size=self.accelerator.num_processes,
             add_up=self.accelerator.reduce,
-            autocast=self.accelerator.autocast,
         )
 
     def plan(self) -> Plan:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,6 @@ def evaluate(
     rank: int = 0,
     world_size: int = 1,
     add_up: Callable[[Tensor], Tensor] = lambda sums: sums,
-    autocast: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Evaluation:
     """Test a model.
 
@@ -43,7 +42,6 @@ def evaluate(
         rank: which share of the images this process takes.
         world_size: number of processes.
         add_up: adds a tensor over all processes.
-        autocast: context in which the model runs.
 
     Example:
         >>> from torchcaps.data import load
@@ -58,7 +56,7 @@ def evaluate(
     measured = loss is not None and crops == 1 and (single or loss.name != "spread")
     objective = Objective(model, loss) if measured and loss is not None else None
     mine = torch.arange(len(images))[rank::world_size]
-    with evaluating(model), autocast():
+    with evaluating(model):
         # With more processes than images some have none, of which `split` would still make a batch.
         for chosen in mine.split(batch_size) if len(mine) else ():
             labels = images.labels[chosen].to(device)
