@@ -35,7 +35,7 @@ def usable_precision(precision: str, cpu: bool) -> str:
         ('fp32', 'bf16')
     """
     if precision == "bf16" and cpu:
-        able = getattr(torch.cpu, "get_capabilities", dict)()  # older torch cannot tell
+        able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older torch cannot tell
         return "bf16" if able.get("avx512_bf16") or able.get("amx_bf16") or able.get("bf16") else "fp32"
     return precision
 
