@@ -128,7 +128,9 @@ def test_toys_can_be_turned(client: TestClient) -> None:
     picture = render(2, 3, 33.3, 45.0, 0).numpy() / 255
     np.testing.assert_allclose(said["image"], picture, atol=1e-3)
     assert np.shape(said["capsules"]["pose"]) == (4, 4)
-    assert said["capsules"]["best"] == int(np.argmax(said["capsules"]["scores"]))
+    for network in ("capsules", "cnn"):
+        assert said[network]["best"] == int(np.argmax(said[network]["scores"]))
+        assert sum(said[network]["scores"]) == pytest.approx(1, abs=1e-3), "shares of one"
     assert ask(client, "toy", **(view | {"azimuth": 393.3}))["image"] == said["image"]
 
 

@@ -175,7 +175,7 @@ class ToysAnswer(BaseModel):
 
 
 class ToyCapsules(BaseModel):
-    """Activations of the class capsules, and the best one's pose matrix."""
+    """The share that each class has by the capsules' logits, and the best one's pose matrix."""
 
     best: int
     scores: Row

@@ -61,17 +61,20 @@ def toy(shelf: Shelf, asked: ToyQuestion) -> dict[str, Any]:
     picture = render(asked.category, asked.instance, asked.azimuth, asked.elevation, asked.lighting)
     image = picture.to(torch.float32) / 255
     output = predict(trained.model, trained.prepare(image))
-    scores = predict(rival.model, rival.prepare(image)).scores[0]
-    best = int(output.scores[0].argmax())
+    rivals = predict(rival.model, rival.prepare(image))
+    # Both learnt by cross-entropy, which looks at differences of logits only: activations one by one may all
+    # be near 1, and shares say what the network means.
+    ours, theirs = (said.logits[0].softmax(0) for said in (output, rivals))
+    best = int(ours.argmax())
     pose = class_capsules(output).pose[0, best]
     size = isqrt(pose.numel())
     return {
         "image": as_numbers(image, 3),
         "capsules": {
             "best": best,
-            "scores": as_numbers(output.scores[0]),
+            "scores": as_numbers(ours),
             "pose": as_numbers(pose.reshape(size, size)),
             "pose_size": size,
         },
-        "cnn": {"best": int(scores.argmax()), "scores": as_numbers(scores)},
+        "cnn": {"best": int(theirs.argmax()), "scores": as_numbers(theirs)},
     }

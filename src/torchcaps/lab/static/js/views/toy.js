@@ -46,8 +46,8 @@ export async function create(stage) {
     card("toy-seen", "The toy", "a stereo pair, as the networks get it", h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
     card("toy-turn", "Azimuth", "orange: seen in training", ring.element,
       instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", "Capsules", "class activations", readers[0].verdict.element, readers[0].bars.element),
-    card("toy-cnn result", "CNN", "class scores", readers[1].verdict.element, readers[1].bars.element),
+    card("toy-capsules result", "Capsules", "share of each class", readers[0].verdict.element, readers[0].bars.element),
+    card("toy-cnn result", "CNN", "share of each class", readers[1].verdict.element, readers[1].bars.element),
     card("toy-pose result", "Pose matrix", "moves with the view; lines show its past", matrix.element),
   );
 
