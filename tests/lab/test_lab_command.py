@@ -1,12 +1,15 @@
 """`torchcaps lab` from the outside: starts soon, stops cleanly, says what is in the way."""
 
+import errno
 import json
+import logging
 import os
 import signal
 import socket
 import sys
 import time
 import urllib.request
+from asyncio import CancelledError
 
 import pytest
 import typer
@@ -27,7 +30,7 @@ def test_it_starts_answers_and_stops_on_ctrl_c() -> None:
             assert len(json.load(answer)["models"]) == len(NEEDED)
         # A connection left open, as a browser does, must not keep the server alive.
         with socket.create_connection(("127.0.0.1", port), timeout=30) as open_connection:
-            open_connection.sendall(b"GET /api/status HTTP/1.1\r\nHost: lab\r\n\r\n")
+            open_connection.sendall(b"GET /api/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert open_connection.recv(100).startswith(b"HTTP/1.1 200")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
@@ -89,7 +92,8 @@ def test_opening_it_to_others_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> N
     class Started(Exception):  # noqa: N818
         pass
 
-    def start() -> None:
+    def start(hosts: set[str] | None) -> None:
+        assert (hosts is None) is (host == "0.0.0.0"), "to others it answers by whatever name they know"
         raise Started
 
     monkeypatch.setattr(torchcaps.lab.server, "create_app", start)
@@ -114,3 +118,28 @@ def test_the_networks_of_the_tests_are_those_of_the_lab() -> None:
 def test_help_names_examples() -> None:
     said = RUNNER.invoke(app, ["lab", "--help"], env={**os.environ, "COLUMNS": "120"})
     assert "torchcaps lab --port 9000" in said.output
+
+
+def test_only_a_taken_port_is_called_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(host: str, port: int) -> socket.socket:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(command, "bound", forbidden)
+    with pytest.raises(OSError, match="port 80: Permission denied"):
+        command.listen("127.0.0.1", 80)
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "news"),
+    [
+        ("Exception in ASGI application", CancelledError(), False),
+        ("Cancel 40 running task(s), timeout graceful shutdown exceeded", None, False),
+        ("Exception in ASGI application", RuntimeError(), True),
+    ],
+)
+def test_requests_cut_off_by_stopping_are_no_news(
+    message: str, error: BaseException | None, news: bool
+) -> None:
+    told = None if error is None else (type(error), error, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, message, None, told)
+    assert command.is_news(record) is news

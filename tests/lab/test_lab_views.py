@@ -168,7 +168,7 @@ def test_missing_weights_are_missed_by_their_view_only(seven: Image) -> None:
     with TestClient(create_app(Shelf({}))) as client:
         refused = client.post("/api/draw", json={"image": seven})
         assert refused.status_code == 503
-        assert "no weights of capsnet_small trained on mnist" in refused.json()["detail"]
+        assert "The weights of capsnet_small trained on mnist are missing" in refused.json()["detail"]
         assert client.post("/api/clusters", json={"points": [[0, 0], [1, 1]]}).status_code == 200
         assert client.get("/api/toys").status_code == 200
         assert client.get("/api/status").json()["models"] == []

@@ -138,10 +138,10 @@ def test_an_older_request_of_the_session_is_answered_409(
     assert said[0].json() == {"detail": "superseded by a newer request"}
 
 
-def test_a_full_queue_is_answered_503(shelf: Shelf) -> None:
+def test_a_full_queue_is_told_from_missing_weights(shelf: Shelf) -> None:
     app = create_app(shelf)
     with TestClient(app) as client:
         app.state.worker.most_waiting = 0
         said = client.post("/api/tweak", json={"pose": [0.1] * 16, "target": 3})
-    assert said.status_code == 503
+    assert said.status_code == 429
     assert "try again" in said.json()["detail"]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
+import logging
 import socket
 import sys
+from asyncio import CancelledError
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -41,10 +44,15 @@ def lab(
 
     from torchcaps.lab.server import create_app
 
-    app = create_app()
-    shown = f"[{host}]" if ":" in host else host
+    local = is_loopback(host)
+    app = create_app(hosts={"127.0.0.1", "localhost", "::1", host} if local else None)
+    # An address that stands for all addresses is none that every browser can open.
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{reached}]" if ":" in reached else reached
     # uvicorn has its own words for a start; one line with the address is all that one needs.
     typer.echo(f"torchcaps lab: http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it)")
+    # Whoever waits for an answer when the lab is stopped gets none; that is no news for who stopped it.
+    logging.getLogger("uvicorn.error").addFilter(is_news)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     try:
         server.run(sockets=[listener])
@@ -55,6 +63,14 @@ def lab(
     typer.echo("torchcaps lab: stopped")
 
 
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn's is about anything but requests that were cut off by stopping."""
+    said = record.getMessage()
+    kind = record.exc_info[0] if record.exc_info else None
+    cut = kind is not None and issubclass(kind, CancelledError)
+    return not (cut or "CancelledError" in said or (said.startswith("Cancel ") and "running task" in said))
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket bound to the port, or to the next free one if a person says so."""
     try:
@@ -62,7 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as fault:
         if isinstance(fault, socket.gaierror):
             raise ValueError(f"--host {host} is not an address of this machine ({fault.strerror})") from None
-        free = next_free(host, port + 1)
+        free = next_free(host, port + 1) if fault.errno == errno.EADDRINUSE else None
         if free is None:
             raise OSError(f"cannot listen on {host} port {port}: {fault.strerror}") from None
     if sys.stdin.isatty() and typer.confirm(f"Port {port} is taken. Use {free} instead?", default=True):

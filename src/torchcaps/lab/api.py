@@ -36,7 +36,8 @@ FAULTS: dict[int | str, dict[str, Any]] = {
     409: {"model": answers.Fault, "description": "A newer request of the same session came"},
     413: {"model": answers.Fault, "description": "The body is too large"},
     422: {"model": answers.Fault, "description": "The request is not as described here"},
-    503: {"model": answers.Fault, "description": "The weights for this are missing, or too many are waiting"},
+    429: {"model": answers.Fault, "description": "Too many requests are waiting"},
+    503: {"model": answers.Fault, "description": "The weights for this are missing"},
 }
 
 

@@ -27,7 +27,13 @@ def docs_page(document: Mapping[str, Any]) -> str:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             parts += _operation(document, path, method, operation)
-    return "\n".join([*parts, "</main></body></html>"])
+    parts.append("<section><h2>Types</h2>")
+    for name, schema in document.get("components", {}).get("schemas", {}).items():
+        parts.append(
+            f'<details id="{escape(name)}"><summary>{escape(name)}</summary>'
+            f"<pre>{escape(json.dumps(schema, indent=1))}</pre></details>"
+        )
+    return "\n".join([*parts, "</section></main></body></html>"])
 
 
 def _operation(
@@ -43,6 +49,11 @@ def _operation(
     return [
         f"<section><h2><code>{escape(method.upper())} {escape(path)}</code></h2>",
         f"<p>{escape(operation.get('description', ''))}</p>",
+        *(
+            f"<p><code>{escape(each['name'])}</code> ({escape(each['in'])}): "
+            f"{escape(each.get('description', ''))}</p>"
+            for each in operation.get("parameters", ())
+        ),
         *_schema(document, "asks for", asked),
         *_schema(document, "answers", answered),
         f"<details><summary>errors</summary><ul>{''.join(faults)}</ul></details></section>",

@@ -16,6 +16,7 @@ from torchcaps.lab.worker import BusyError, SupersededError
 PLAIN = {
     404: "there is nothing at this address",
     405: "this address does not answer that method",
+    429: "too many requests are waiting; try again in a moment",
 }
 
 
@@ -52,7 +53,10 @@ def tell_faults(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:
-        answer = fault(error.status_code, PLAIN.get(error.status_code, str(error.detail)))
+        told = str(error.detail)
+        if told == "There was an error parsing the body":
+            told = "the body cannot be read as JSON"
+        answer = fault(error.status_code, PLAIN.get(error.status_code, told))
         answer.headers.update(error.headers or {})
         return answer
 
@@ -62,7 +66,7 @@ def tell_faults(app: FastAPI) -> None:
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> JSONResponse:
-        return fault(503, "too many requests are waiting; try again in a moment")
+        return fault(429, PLAIN[429])
 
     @app.exception_handler(NoWeightsError)
     async def missing(_: Request, error: NoWeightsError) -> JSONResponse:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 DIGIT, CANVAS = 28, 36
 CLASSES, POSE = 10, 16
+MOST_FIELDS = 20
 
 # Strict, since pydantic would otherwise read "0.5" and true as numbers.
 Pixel = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -15,12 +16,15 @@ PoseNumber = Annotated[float, Field(strict=True, ge=-10, le=10, allow_inf_nan=Fa
 Coordinate = Annotated[float, Field(strict=True, ge=-1000, le=1000, allow_inf_nan=False)]
 DigitClass = Annotated[int, Field(strict=True, ge=0, lt=CLASSES)]
 
+# One thing wrong is enough: a list of a hundred thousand complaints would take seconds to make.
 DigitImage = Annotated[
-    list[Annotated[list[Pixel], Field(min_length=DIGIT, max_length=DIGIT)]],
+    list[Annotated[list[Pixel], FailFast(), Field(min_length=DIGIT, max_length=DIGIT)]],
+    FailFast(),
     Field(min_length=DIGIT, max_length=DIGIT, description="28 rows of 28 numbers, 0 black to 1 white"),
 ]
 CanvasImage = Annotated[
-    list[Annotated[list[Pixel], Field(min_length=CANVAS, max_length=CANVAS)]],
+    list[Annotated[list[Pixel], FailFast(), Field(min_length=CANVAS, max_length=CANVAS)]],
+    FailFast(),
     Field(min_length=CANVAS, max_length=CANVAS, description="36 rows of 36 numbers, 0 black to 1 white"),
 ]
 
@@ -29,6 +33,14 @@ class Question(BaseModel):
     """A request that says nothing beyond what is asked for."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def few(cls, told: Any) -> Any:
+        """Refuse a heap of fields at once: to complain of each takes seconds, in which nobody is answered."""
+        if isinstance(told, dict) and len(told) > MOST_FIELDS:
+            raise ValueError(f"a question has at most {MOST_FIELDS} fields")
+        return told
 
 
 class DrawQuestion(Question):

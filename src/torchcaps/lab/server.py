@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
 from torchcaps.lab.draw import warm_up
 from torchcaps.lab.faults import tell_faults
-from torchcaps.lab.shield import BodyLimit, SafeHeaders
+from torchcaps.lab.shield import BodyLimit, KnownHosts, SafeHeaders
 from torchcaps.lab.weights import Shelf, load_shelf
 from torchcaps.lab.worker import Worker
 
@@ -26,11 +26,12 @@ mimetypes.add_type("text/css", ".css")
 mimetypes.add_type("image/svg+xml", ".svg")
 
 
-def create_app(shelf: Shelf | None = None) -> FastAPI:
+def create_app(shelf: Shelf | None = None, hosts: Collection[str] | None = None) -> FastAPI:
     """The lab as an ASGI application.
 
     Args:
         shelf: the networks to answer with; by default those that come with the package.
+        hosts: names that it answers to; by default all.
 
     Example:
         >>> create_app(Shelf({})).title
@@ -55,16 +56,18 @@ def create_app(shelf: Shelf | None = None) -> FastAPI:
     )
     app.state.worker = worker
     app.add_middleware(BodyLimit)
+    if hosts is not None:
+        app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SafeHeaders)
     tell_faults(app)
     app.include_router(create_api(shelf, worker))
     page = docs_page(app.openapi())
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> FileResponse:
         return FileResponse(HERE / "static" / "index.html")
 
-    @app.get("/docs", include_in_schema=False)
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(page)
 

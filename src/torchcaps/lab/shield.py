@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -52,14 +54,49 @@ class BodyLimit:
         if not told.isascii() or not told.isdigit() or int(told[:20]) > LARGEST_BODY:
             await JSONResponse({"detail": TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
-        come = 0
+        come, answering = 0, False
 
         async def counted() -> Message:
             nonlocal come
             message = await receive()
             come += len(message.get("body", b""))
             if come > LARGEST_BODY:
+                if answering:  # too late to refuse: whoever listens for more is told that no more will come
+                    return {"type": "http.disconnect"}
                 raise HTTPException(413, TOO_LARGE)
             return message
 
-        await self.app(scope, counted, send)
+        async def noticed(message: Message) -> None:
+            nonlocal answering
+            answering = answering or message["type"] == "http.response.start"
+            await send(message)
+
+        await self.app(scope, counted, noticed)
+
+
+class KnownHosts:
+    """Answers only to the names given: another site's name may be made to lead to this machine.
+
+    A page of that site could then read the lab's answers as its own (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what was asked of this machine by its name."""
+        if scope["type"] == "http" and host_name(Headers(scope=scope).get("host", "")) not in self.hosts:
+            names = " and ".join(sorted(self.hosts))
+            await JSONResponse({"detail": f"the lab answers to {names} only"}, 421)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def host_name(told: str) -> str:
+    """The name in a Host header, without the port and a literal address's brackets.
+
+    >>> host_name("localhost:8765"), host_name("[::1]:8765"), host_name("127.0.0.1")
+    ('localhost', '::1', '127.0.0.1')
+    """
+    name = told.partition("]")[0][1:] if told.startswith("[") else told.partition(":")[0]
+    return name.lower()

@@ -65,7 +65,7 @@ class Shelf:
     def __getitem__(self, key: Key) -> Trained:
         if key not in self._trained:
             raise NoWeightsError(
-                f"no weights of {key[0]} trained on {key[1]} are here; install torchcaps again to get them"
+                f"The weights of {key[0]} trained on {key[1]} are missing; install torchcaps again for them."
             )
         return self._trained[key]
 
