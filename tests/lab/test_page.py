@@ -65,7 +65,7 @@ def test_step_through_the_couplings(visit: Visit, trained: set[Key]) -> None:
     last = [heat.evaluate(DRAWN) for heat in maps.all()]
     view.get_by_role("button", name="step back").click()
     view.get_by_role("slider", name="Routing iteration").press("Home")
-    assert view.locator(".player output").inner_text().startswith("1 of")
+    assert view.locator(".player .count").inner_text().startswith("1 of")
     assert view.get_by_role("button", name="step back").is_disabled()
     if ("capsnet_small", "mnist") in trained:
         assert [heat.evaluate(DRAWN) for heat in maps.all()] != last, "parts lean to one digit"

@@ -79,7 +79,7 @@ def test_missing_weights_are_told_in_place(browser: Any) -> None:
         visit = Visit(page, address, "missing")
         for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
             notice = visit.open(view).locator(".notice")
-            assert "no weights" in notice.inner_text()
+            assert "weights" in notice.inner_text()
             assert visit.page.locator(f"#view-{view} .result:visible").count() == 0
         assert visit.open("clusters").locator(".notice").is_hidden()
         page.close()

@@ -12,11 +12,23 @@ export class Refusal extends Error {
   }
 }
 
+// Nobody answered.
+export class Silence extends Error {}
+
 async function send(path, options = {}) {
   const headers = { "X-Session": session, ...options.headers };
-  const response = await fetch(path, { ...options, headers });
-  const body = await response.json().catch(() => ({}));
-  if (response.ok) return body;
+  let response;
+  let body = {};
+  try {
+    response = await fetch(path, { ...options, headers });
+    body = await response.json();
+  } catch {
+    if (!response || response.ok) throw new Silence(path); // a refusal may come without a sentence, an answer not
+  }
+  if (response.ok) {
+    say("");
+    return body;
+  }
   const detail = typeof body.detail === "string" ? body.detail : `The server answered ${response.status}.`;
   throw new Refusal(response.status, detail);
 }
@@ -41,11 +53,19 @@ export function getOnce(path) {
   return kept.get(path);
 }
 
-// One request under way at a time; of those asked meanwhile only the newest is sent.
+export const RETRY = 2000; // milliseconds between two tries while nobody answers
+const SLOW = 1000; // milliseconds after which what the stage shows no longer passes for the answer
+
+// One request under way at a time; of those asked meanwhile only the newest is sent, again and again if nobody answers.
 // onAnswer(answer, body); onMissing(sentence or null) tells a view that its weights are not there.
-export function newest(path, onAnswer, onMissing = () => {}) {
+// The stage is stale while it shows the answer to an older question.
+export function newest(path, stage, onAnswer, onMissing = () => {}) {
   let waiting = null;
   let busy = false;
+
+  function stale(yes) {
+    stage.classList.toggle("stale", yes);
+  }
 
   async function work() {
     busy = true;
@@ -53,14 +73,21 @@ export function newest(path, onAnswer, onMissing = () => {}) {
     while (waiting) {
       const body = waiting;
       waiting = null;
+      const slow = setTimeout(stale, SLOW, true);
       try {
         const answer = await post(path, body);
         onMissing(null);
-        say("");
+        stale(false);
         onAnswer(answer, body);
       } catch (error) {
         explain(error, onMissing);
+        if (!superseded(error)) stale(true);
+        if (worthAnotherTry(error)) {
+          await new Promise((done) => { setTimeout(done, RETRY); });
+          waiting ??= body;
+        }
       }
+      clearTimeout(slow);
     }
     busy = false;
     end();
@@ -72,12 +99,20 @@ export function newest(path, onAnswer, onMissing = () => {}) {
   };
 }
 
+function superseded(error) {
+  return error.status === 409;
+}
+
+function worthAnotherTry(error) {
+  return error instanceof Silence || error.status === 429;
+}
+
 export function explain(error, onMissing = () => {}) {
   if (error instanceof Refusal) {
-    if (error.status === 409) return;
+    if (superseded(error)) return;
     if (error.status === 503) onMissing(error.message);
     else say(error.message);
-  } else if (error instanceof TypeError && /fetch|network|load/i.test(error.message)) {
+  } else if (error instanceof Silence) {
     say("The lab does not answer. Is torchcaps lab still running?");
   } else {
     console.error(error);

@@ -15,8 +15,10 @@ fine.width = fine.height = SIZE * FINE;
 export function rasterise(strokes) {
   const points = strokes.flat();
   if (!points.length) return null;
-  const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
-  const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (const [x, y] of points) { // no spreading into Math.min: a long drawing has more points than a call takes arguments
+    [left, right, top, bottom] = [Math.min(left, x), Math.max(right, x), Math.min(top, y), Math.max(bottom, y)];
+  }
   const scale = (BOX - BRUSH) / Math.max(right - left, bottom - top, SMALLEST);
   const place = ([x, y]) => [SIZE / 2 + (x - (left + right) / 2) * scale, SIZE / 2 + (y - (top + bottom) / 2) * scale];
   return centred(soften(average(brush(strokes.map((stroke) => stroke.map(place))))));

@@ -7,6 +7,11 @@ import { rasterise, trace } from "./centring.js";
 
 const RESOLUTION = 560;
 const WIDTH = 0.085; // of the pad
+const CLOSEST = 0.003; // of the pad: points nearer to the last one tell nothing new
+
+function apart([x, y], [u, v]) {
+  return Math.hypot(x - u, y - v);
+}
 
 // onChange(pixels or null when the paper is empty)
 export function createPad({ label, onChange }) {
@@ -40,7 +45,10 @@ export function createPad({ label, onChange }) {
   element.addEventListener("pointermove", (event) => {
     if (event.pointerId !== pointer) return;
     const seen = event.getCoalescedEvents?.() ?? [];
-    strokes.at(-1).push(...(seen.length ? seen : [event]).map(place));
+    const stroke = strokes.at(-1);
+    for (const point of (seen.length ? seen : [event]).map(place)) {
+      if (apart(point, stroke.at(-1)) > CLOSEST) stroke.push(point);
+    }
     changed();
   });
 
@@ -86,13 +94,16 @@ export function createPad({ label, onChange }) {
     for (const stroke of strokes) trace(context, stroke.map(([x, y]) => [x * side, y * side]));
   }
 
+  // What changes the paper also ends the stroke under way: its points have nowhere left to go.
   function undo() {
+    pointer = null;
     if (!history.length) return;
     ({ strokes, example } = history.pop());
     changed();
   }
 
   function clear() {
+    pointer = null;
     if (!strokes.length && !example) return;
     remember();
     strokes = [];
@@ -101,7 +112,8 @@ export function createPad({ label, onChange }) {
   }
 
   function load(pixels) {
-    if (strokes.length) remember();
+    pointer = null;
+    if (strokes.length || example) remember();
     strokes = [];
     example = pixels;
     tell();

@@ -1,7 +1,7 @@
 // Opens views on first visit; a view is a module with create(stage) -> { show(), hide() }.
 
 import { begin, end } from "./busy.js";
-import { explain, get } from "./api.js";
+import { explain, get, RETRY, Silence } from "./api.js";
 import * as draw from "./views/draw.js";
 import { currentName, listen, select } from "./tabs.js";
 
@@ -21,9 +21,22 @@ let shown = null;
 function open(name) {
   if (!opened.has(name)) {
     const stage = document.querySelector(`#view-${name} .stage`);
-    opened.set(name, LOADERS[name]().then((module) => module.create(stage)));
+    opened.set(name, load(name, stage));
   }
   return opened.get(name);
+}
+
+// A view that could not open leaves nothing behind, so that it can be opened again.
+async function load(name, stage) {
+  try {
+    const module = await LOADERS[name]().catch((error) => { throw error instanceof TypeError ? new Silence(name) : error; });
+    return await module.create(stage);
+  } catch (error) {
+    opened.delete(name);
+    stage.replaceChildren();
+    stage.className = "stage";
+    throw error;
+  }
 }
 
 async function show(name) {
@@ -32,7 +45,7 @@ async function show(name) {
   shown = name;
   if (before && before !== name) {
     scrollTo(0, 0);
-    (await open(before)).hide?.();
+    open(before).then((view) => view.hide?.(), () => {}); // that it could not open has been told
   }
   begin();
   try {
@@ -40,8 +53,8 @@ async function show(name) {
     const view = await open(name);
     if (shown === name) view.show?.();
   } catch (error) {
-    opened.delete(name);
     explain(error);
+    if (error instanceof Silence) setTimeout(() => shown === name && show(name), RETRY);
   }
   end();
 }

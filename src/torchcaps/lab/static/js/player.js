@@ -11,7 +11,7 @@ export function createPlayer({ label, delay = 700, onChange }) {
   const play = h("button", { type: "button", class: "round play", onclick: () => (timer ? stop() : start()) });
   const forward = h("button", { type: "button", class: "round", "aria-label": `${label}: step forward`, onclick: () => step(1) }, icon("forward"));
   const input = h("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": label });
-  const shown = h("output", {});
+  const shown = h("span", { class: "count", "aria-hidden": "true" }); // the slider tells it; an <output> would at every step
   const element = h("div", { class: "player", role: "group", "aria-label": label }, back, play, forward, input, shown);
 
   input.addEventListener("input", () => {

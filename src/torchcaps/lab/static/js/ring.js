@@ -21,6 +21,7 @@ export function createRing({ label, onTurn }) {
   }, svg("circle", { class: "path", r: RADIUS }), ticks, hand, svg("circle", { class: "hub", r: 30 }), number, knob);
   let degrees = 0;
   let held = false;
+  let seen = new Set();
 
   function set(next) {
     degrees = ((next % 360) + 360) % 360;
@@ -29,9 +30,10 @@ export function createRing({ label, onTurn }) {
     knob.setAttribute("cy", y);
     hand.setAttribute("x2", x);
     hand.setAttribute("y2", y);
-    number.textContent = `${Math.round(degrees) % 360}°`;
-    element.setAttribute("aria-valuenow", Math.round(degrees) % 360);
-    element.setAttribute("aria-valuetext", `${Math.round(degrees) % 360} degrees`);
+    const whole = Math.round(degrees) % 360;
+    number.textContent = `${whole}°`;
+    element.setAttribute("aria-valuenow", whole);
+    element.setAttribute("aria-valuetext", `${whole} degrees${seen.has(whole) ? ", seen in training" : ""}`);
   }
 
   function turn(next) {
@@ -47,6 +49,7 @@ export function createRing({ label, onTurn }) {
   }
 
   element.addEventListener("pointerdown", (event) => {
+    if (event.button > 0) return;
     held = true;
     element.setPointerCapture(event.pointerId);
     follow(event);
@@ -58,13 +61,14 @@ export function createRing({ label, onTurn }) {
   element.addEventListener("keydown", (event) => {
     if (event.key in STEPS) turn(degrees + STEPS[event.key]);
     else if (event.key === "Home") turn(0);
+    else if (event.key === "End") turn(359);
     else return;
     event.preventDefault();
   });
 
   // known and trained: lists of degrees
   function mark(known, trained) {
-    const seen = new Set(trained);
+    seen = new Set(trained);
     ticks.replaceChildren(...known.map((view) => {
       const [x1, y1] = at(view, RADIUS + 12);
       const [x2, y2] = at(view, RADIUS + 22);

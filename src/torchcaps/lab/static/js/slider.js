@@ -8,7 +8,7 @@ export function createSlider({ label, min, max, step, value, format = String, on
   count += 1;
   const id = `slider-${count}`;
   const input = h("input", { type: "range", id, min, max, step, value });
-  const shown = h("output", { class: "value", for: id });
+  const shown = h("span", { class: "value", "aria-hidden": "true" }); // an <output> would be announced at every move
   const element = h("div", { class: `slider ${kind}`.trim() }, h("label", { for: id }, label), shown, input);
 
   function refresh() {

@@ -24,6 +24,12 @@ function bringIntoStrip(tab) {
   strip.scrollLeft = tab.offsetLeft - strip.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
 }
 
+// The hash names the view, so the skip link must not write its own.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("stage").focus();
+});
+
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
 export function listen(onChange) {
@@ -39,6 +45,6 @@ export function listen(onChange) {
     location.hash = tabs[next].hash;
   });
   addEventListener("hashchange", () => {
-    if (names.includes(location.hash.slice(1))) onChange(currentName());
+    if (!location.hash || names.includes(location.hash.slice(1))) onChange(currentName());
   });
 }

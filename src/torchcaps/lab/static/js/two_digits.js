@@ -75,7 +75,7 @@ export function createTwoDigits(inks, onChange) {
   }
 
   canvas.addEventListener("pointerdown", (event) => {
-    if (!ready()) return;
+    if (!ready() || event.button > 0) return;
     canvas.setPointerCapture(event.pointerId);
     const [px, py] = place(event);
     const which = nearest(px, py);

@@ -3,7 +3,7 @@
 import { card, h } from "../dom.js";
 import { createBars } from "../bars.js";
 import { createImage, figure, ink, signed } from "../canvas_image.js";
-import { createNotice } from "../notice.js";
+import { createImageNotice } from "../notice.js";
 import { createSlider } from "../slider.js";
 import { createVerdict } from "../verdict.js";
 import { currentImage, imageVersion } from "../state.js";
@@ -34,7 +34,9 @@ export function create(stage) {
       "Orange: ink was added; blue: ink was taken away. The change is shown as a share of ε, so even a tiny attack is seen in full colour."),
   );
 
-  const ask = newest("api/attack", (answer, body) => {
+  const notice = createImageNotice(stage);
+  const ask = newest("api/attack", stage, (answer, body) => {
+    if (body.image === currentImage()) version = imageVersion();
     for (const { key, attacked, change, verdict, bars } of sides) {
       const { before, after, scores, image } = answer[key];
       attacked.draw(ink(image));
@@ -45,11 +47,13 @@ export function create(stage) {
         fallen ? `fooled at ε = ${body.epsilon.toFixed(2)}` : `stands at ε = ${body.epsilon.toFixed(2)}`);
       verdict.element.classList.toggle("wrong", fallen);
     }
-  }, createNotice(stage));
+  }, notice);
 
   function send() {
-    if (!currentImage()) return;
-    version = imageVersion();
+    if (!currentImage()) {
+      notice(null);
+      return;
+    }
     original.draw(ink(currentImage()));
     ask({ image: currentImage(), epsilon: epsilon.value });
   }

@@ -46,7 +46,7 @@ export function create(stage) {
   );
   sigma.element.hidden = true;
 
-  const ask = newest("api/clusters", (answer, body) => {
+  const ask = newest("api/clusters", stage, (answer, body) => {
     if (body.points !== points) return;
     steps = answer.iterations;
     player.load(steps.length, atEnd ? steps.length - 1 : 0);
@@ -67,9 +67,10 @@ export function create(stage) {
 
   function draw(index) {
     const step = steps[index] ?? null;
-    plane.draw(points, step?.assignment.length === points.length ? step : null);
-    const parts = step?.mass.map((_, cluster) => Math.round(step.assignment.reduce((sum, shares) => sum + shares[cluster], 0)));
-    verdict.set(`${points.length} points`, parts ? `shared as ${parts.join(" + ")}` : "place two or more");
+    const fits = step?.assignment.length === points.length;
+    plane.draw(points, fits ? step : null);
+    const words = fits ? `shared as ${parts(step, points.length)}` : "";
+    verdict.set(points.length === 1 ? "1 point" : `${points.length} points`, points.length < 2 ? "place two or more" : words);
   }
 
   function change(next, play = false) {
@@ -102,4 +103,16 @@ export function create(stage) {
 
   load(SET_NAMES[0]);
   return { hide: player.stop };
+}
+
+// How many points each cluster has: whole numbers if they add up to the points, else tenths that do.
+function parts({ assignment, mass }, total) {
+  const shares = mass.map((_, cluster) => assignment.reduce((sum, row) => sum + row[cluster], 0));
+  const whole = shares.map(Math.round);
+  if (whole.reduce((sum, part) => sum + part, 0) === total) return whole.join(" + ");
+  const tenths = shares.map((share) => Math.floor(share * 10));
+  const rest = total * 10 - tenths.reduce((sum, part) => sum + part, 0);
+  const nearest = shares.map((share, cluster) => [share * 10 - tenths[cluster], cluster]).sort(([a], [b]) => b - a);
+  for (const [, cluster] of nearest.slice(0, Math.max(0, rest))) tenths[cluster] += 1;
+  return tenths.map((part) => (part / 10).toFixed(1)).join(" + ");
 }

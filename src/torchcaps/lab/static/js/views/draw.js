@@ -12,9 +12,10 @@ import { explain, newest } from "../api.js";
 import { currentImage, setImage, setMissing, setReading } from "../state.js";
 
 const FIRST_EXAMPLE = 2; // a digit with a loop to tweak
+const PAPER = "Paper to draw a digit on; the first stroke replaces the example, Ctrl+Z takes the last one back, Delete clears";
 
 export async function create(stage) {
-  const pad = createPad({ label: "Paper to draw a digit on; the first stroke replaces the example", onChange: changed });
+  const pad = createPad({ label: PAPER, onChange: changed });
   const thumbs = createThumbs({ label: "Examples from the test set", onPick: pick });
   const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Length of each digit's capsule" });
   const verdict = createVerdict();
@@ -23,9 +24,9 @@ export async function create(stage) {
   const couplings = createCouplings();
   let digits = [];
 
-  const others = button("More examples", () => thumbs.show(oneOfEach(digits)));
+  const others = button("More examples", moreExamples);
   stage.append(
-    card("w4 tall", "Your digit", "draw over the example", verdict.element,
+    card("w4 tall", "Your digit", "draw here: the example goes away", verdict.element,
       pad.element,
       h("div", { class: "row" }, button("Undo", pad.undo), button("Clear", pad.clear), others),
       thumbs.element),
@@ -37,7 +38,7 @@ export async function create(stage) {
   );
 
   const notice = createNotice(stage);
-  const ask = newest("api/draw", (answer, { image }) => {
+  const ask = newest("api/draw", stage, (answer, { image }) => {
     if (image === currentImage()) setReading(answer);
     if (currentImage()) show(answer, image);
   }, (sentence) => { notice(sentence); setMissing(sentence); });
@@ -48,6 +49,7 @@ export async function create(stage) {
     if (pixels) ask({ image: pixels });
     else verdict.set("", "Empty paper: draw a digit.");
     stage.classList.toggle("empty", !pixels);
+    for (const result of stage.querySelectorAll(".result")) result.inert = !pixels;
   }
 
   function show(answer, image) {
@@ -64,13 +66,20 @@ export async function create(stage) {
     pad.load(digit.image);
   }
 
-  try {
-    digits = await digitExamples();
-    const shown = oneOfEach(digits);
-    thumbs.show(shown);
-    if (!currentImage()) pick(shown[Math.min(FIRST_EXAMPLE, shown.length - 1)]);
-  } catch (error) {
-    explain(error);
+  // Without examples one can still draw, so their absence does not close the view.
+  async function moreExamples() {
+    try {
+      digits = await digitExamples();
+      const shown = oneOfEach(digits);
+      thumbs.show(shown);
+      return shown;
+    } catch (error) {
+      explain(error);
+      return [];
+    }
   }
+
+  const shown = await moreExamples();
+  if (shown.length && !currentImage()) pick(shown[Math.min(FIRST_EXAMPLE, shown.length - 1)]);
   return { hide: couplings.stop };
 }

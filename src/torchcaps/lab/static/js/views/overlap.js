@@ -13,6 +13,7 @@ const INKS = ["accent", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export async function create(stage) {
+  const digits = await digitExamples();
   const board = createTwoDigits(INKS, send);
   const thumbs = [0, 1].map((which) => createThumbs({
     label: which ? "Second digit" : "First digit",
@@ -24,7 +25,6 @@ export async function create(stage) {
   const cnnBars = createBars({ labels: DIGITS, label: "Scores of the convolutional network" });
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
-  let digits = [];
 
   thumbs[1].element.classList.add("second");
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
@@ -38,7 +38,7 @@ export async function create(stage) {
     card("w4 result", "CNN", "the two highest scores", cnnVerdict.element, cnnBars.element),
   );
 
-  const ask = newest("api/overlap", ({ capsules, cnn }, { labels }) => {
+  const ask = newest("api/overlap", stage, ({ capsules, cnn }, { labels }) => {
     const order = inOrderOf(labels, capsules.best);
     const pictures = order.map((digit) => capsules.reconstructions[capsules.best.indexOf(digit)]);
     both.draw(layers(pictures.map((pixels, which) => [pixels, INKS[which]])), `Reconstructions of ${order.join(" and ")}`);
@@ -70,7 +70,6 @@ export async function create(stage) {
     [first, second].forEach((digit, which) => { thumbs[which].mark(digit); board.set(which, digit); });
   }
 
-  digits = await digitExamples();
   const shown = oneOfEach(digits);
   for (const strip of thumbs) strip.show(shown);
   choose(shown[4 % shown.length], shown[3 % shown.length]);

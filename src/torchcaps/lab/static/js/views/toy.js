@@ -51,7 +51,7 @@ export async function create(stage) {
     card("toy-pose result", "Pose matrix", "moves with the view; lines show its past", matrix.element),
   );
 
-  const ask = newest("api/toy", (answer, body) => {
+  const ask = newest("api/toy", stage, (answer, body) => {
     eyes.forEach((eye, side) => eye.draw(grey(answer.image[side]), `${side ? "Right" : "Left"} eye: ${categories[body.category]} from ${Math.round(body.azimuth)}°`));
     matrix.update(answer.capsules.pose);
     for (const { key, verdict, bars } of readers) {

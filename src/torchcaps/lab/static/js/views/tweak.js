@@ -2,7 +2,7 @@
 
 import { button, card, h, icon } from "../dom.js";
 import { createImage, figure, ink } from "../canvas_image.js";
-import { createNotice } from "../notice.js";
+import { createImageNotice } from "../notice.js";
 import { createSlider } from "../slider.js";
 import { createSwing } from "../swing.js";
 import { createVerdict } from "../verdict.js";
@@ -20,8 +20,8 @@ export function create(stage) {
   let target = null;
   let version = -1;
 
-  const notice = createNotice(stage);
-  const ask = newest("api/tweak", (answer) => after.draw(ink(answer.reconstruction)), notice);
+  const notice = createImageNotice(stage);
+  const ask = newest("api/tweak", stage, (answer) => after.draw(ink(answer.reconstruction)), notice);
   const swing = createSwing(REACH, (dimension, value) => {
     sliders[dimension].set(value);
     send();
@@ -29,7 +29,12 @@ export function create(stage) {
 
   const sliders = Array.from({ length: SIZE }, (_, index) => createSlider({
     label: `${index + 1}`, min: -REACH, max: REACH, step: 0.01, value: 0, format: signedText, kind: "line",
-    onInput: () => { swing.stop(); send(); },
+    onInput: () => {
+      const wanted = sliders[index].value; // stopping puts a swinging slider back to where it began
+      swing.stop();
+      sliders[index].set(wanted);
+      send();
+    },
   }));
   sliders.forEach((slider, index) => slider.input.setAttribute("aria-label", `Dimension ${index + 1}`));
   const plays = sliders.map((_, index) => h("button", {
@@ -49,7 +54,7 @@ export function create(stage) {
     target = answer.best;
     version = imageVersion();
     before.draw(ink(currentImage()));
-    verdict.set(String(target), `the capsule of ${target}, ${answer.lengths[target].toFixed(2)} long`);
+    verdict.set(String(target), `the capsule of ${target}, ${answer.lengths[target].toFixed(2)} long in your drawing`);
     reset();
   }
 
@@ -89,6 +94,7 @@ export function create(stage) {
 
   function refresh() {
     if (shown && latest && version !== imageVersion()) adopt(latest);
+    stage.classList.toggle("empty", version !== imageVersion()); // the capsule of another drawing
   }
 
   onReading((reading, missing) => {

@@ -5,7 +5,7 @@ import { createBars } from "../bars.js";
 import { createChoices } from "../choices.js";
 import { createHistograms } from "../histogram.js";
 import { createImage, figure, ink } from "../canvas_image.js";
-import { createNotice } from "../notice.js";
+import { createImageNotice } from "../notice.js";
 import { createPlayer } from "../player.js";
 import { createScatter } from "../scatter.js";
 import { createSlider } from "../slider.js";
@@ -45,8 +45,10 @@ export function create(stage) {
       card("", "Activation", "at this iteration", bars.element)),
   );
 
-  const ask = newest("api/votes", (next, body) => {
+  const notice = createImageNotice(stage);
+  const ask = newest("api/votes", stage, (next, body) => {
     answer = next;
+    if (body.image === currentImage()) version = imageVersion();
     const classes = answer.iterations[0].means.map((mean) => mean.class);
     scatter.load(answer.points, answer.iterations);
     histograms.load(classes, answer.iterations);
@@ -54,7 +56,7 @@ export function create(stage) {
       + `${answer.points.length} of the strongest votes for ${classes.join(", ")} are drawn, and the thin line is each mean’s path.`;
     player.load(answer.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
-  }, createNotice(stage));
+  }, notice);
 
   function draw(index) {
     if (!answer) return;
@@ -68,9 +70,11 @@ export function create(stage) {
   }
 
   function send() {
-    if (!currentImage()) return;
+    if (!currentImage()) {
+      notice(null);
+      return;
+    }
     player.stop();
-    version = imageVersion();
     picture.draw(ink(currentImage()));
     ask({ image: currentImage(), routing: routing.value, iterations: length.value });
   }
