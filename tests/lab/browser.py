@@ -46,6 +46,12 @@ def stocked_shelf() -> tuple[Shelf, set[Key]]:
     return Shelf(networks), trained
 
 
+def inside_window(page: Any, element: Any) -> bool:
+    """Whether an element is seen without scrolling."""
+    box, window = element.bounding_box(), page.viewport_size
+    return bool(box["y"] >= 0 and box["y"] + box["height"] <= window["height"])
+
+
 @contextmanager
 def served(shelf: Shelf) -> Iterator[str]:
     """A lab that listens on a free port; its address."""

@@ -165,7 +165,10 @@ def test_clusters(visit: Visit) -> None:
     view.get_by_role("button", name="Clear").click()
     assert big(view) == "0 points"
     plane.click(position={"x": 40, "y": 30})
+    assert big(view) == "1 point"
     visit.answered("clusters", lambda: plane.click(position={"x": 90, "y": 60}))
+    parts = re.findall(r"[\d.]+", view.locator(".verdict .words").inner_text())
+    assert sum(map(float, parts)) == pytest.approx(2), "shares add up"
     assert visit.complaints == []
 
 

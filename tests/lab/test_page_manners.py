@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from browser import DRAWN, Visit, served
+import pytest
+from browser import DRAWN, Visit, inside_window, served
 
 from torchcaps.lab.weights import Shelf
 
@@ -73,6 +74,53 @@ def test_finger_draws(browser: Any, lab: str) -> None:
     page.close()
 
 
+@pytest.mark.parametrize("key", ["Control+z", "Delete"])
+def test_a_stroke_cut_short_ends_there(browser: Any, lab: str, key: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "cut")
+    view = visit.open("draw")
+    view.get_by_role("button", name="Clear").click()
+    pad = view.locator("canvas.pad")
+    pad.focus()
+    empty = pad.evaluate(DRAWN)
+    box = pad.bounding_box()
+    page.mouse.move(box["x"] + 50, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 90, steps=4)
+    page.keyboard.press(key)
+    page.mouse.move(box["x"] + 150, box["y"] + 60, steps=4)
+    page.mouse.up()
+    view.get_by_text("Empty paper").wait_for()
+    assert pad.evaluate(DRAWN) == empty
+    assert visit.complaints == []
+    page.close()
+
+
+def test_a_swinging_slider_can_be_caught(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "caught")
+    view = visit.open("tweak")
+    view.get_by_role("button", name="Animate dimension 3").click()
+    slider = view.get_by_role("slider", name="Dimension 3", exact=True)
+    slider.press("End")
+    view.get_by_role("button", name="Animate dimension 3").wait_for()
+    assert slider.input_value() == slider.get_attribute("max")
+    page.close()
+
+
+def test_the_right_button_moves_nothing(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "right")
+    ring = visit.open("toy").get_by_role("slider", name="Azimuth")
+    before = ring.get_attribute("aria-valuenow")
+    ring.click(button="right", position={"x": 20, "y": 100})
+    page.mouse.move(0, 0)
+    assert ring.get_attribute("aria-valuenow") == before
+    ring.press("End")
+    assert ring.get_attribute("aria-valuenow") == ring.get_attribute("aria-valuemax")
+    page.close()
+
+
 def test_missing_weights_are_told_in_place(browser: Any) -> None:
     with served(Shelf({})) as address:
         page = browser.new_page()
@@ -91,10 +139,58 @@ def test_silence_of_the_server_is_told(browser: Any, lab: str) -> None:
     view = visit.open("draw")
     page.route("**/api/draw", lambda route: route.abort())
     view.get_by_role("button", name="Example of 7").click()
-    page.get_by_text("The lab does not answer").wait_for()
-    page.unroute("**/api/draw")
-    visit.answered("draw", view.get_by_role("button", name="Example of 2").click)
+    told = page.get_by_text("The lab does not answer")
+    told.wait_for()
+    assert inside_window(page, told), "seen without scrolling"
+    assert page.locator("#view-draw .stale").count() == 1, "old results are marked as such"
+    visit.answered("draw", lambda: page.unroute("**/api/draw"))  # asked again by itself
     assert page.locator("#status").inner_text() == ""
+    assert page.locator(".stale").count() == 0
+    page.close()
+
+
+def test_a_view_that_failed_to_open_opens_again(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    page.route("**/api/examples", lambda route: route.abort())
+    page.goto(f"{lab}/#overlap")
+    page.get_by_text("The lab does not answer").wait_for()
+    page.get_by_role("tab", name="Clusters").click()
+    page.locator("#view-clusters .ellipses ellipse").first.wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    page.unroute("**/api/examples")
+    page.get_by_role("button", name="More examples").click()
+    page.get_by_role("button", name="Example of 7").wait_for()
+    page.get_by_role("tab", name="Overlap").click()
+    page.locator("#view-overlap .card").first.wait_for()
+    assert page.locator("#view-overlap .card").count() == 4
+    page.close()
+
+
+def test_the_address_without_a_view_leads_back_to_draw(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    page.goto(lab)
+    page.get_by_role("tab", name="Clusters").click()
+    page.locator("#view-clusters").wait_for()
+    page.locator(".skip").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "stage"
+    assert page.url.endswith("#clusters"), "the skip link keeps the address"
+    page.go_back()
+    page.locator("#view-draw").wait_for()
+    page.close()
+
+
+def test_empty_paper_is_told_where_a_drawing_is_needed(browser: Any, lab: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "empty")
+    visit.open("draw").get_by_role("button", name="Clear").click()
+    for name in ("tweak", "votes", "attack"):
+        page.get_by_role("tab", name=name.capitalize()).click()
+        page.locator(f"#view-{name}").get_by_text("The paper in Draw is empty").wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    visit.answered("draw", page.get_by_role("button", name="Example of 3").click)
+    visit.answered("votes", page.get_by_role("tab", name="Votes").click)
+    assert page.locator("#view-votes .notice").is_hidden()
+    assert visit.complaints == []
     page.close()
 
 

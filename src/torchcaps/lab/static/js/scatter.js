@@ -5,6 +5,12 @@ import { svg } from "./dom.js";
 
 const SIZE = 400;
 const MARGIN = 26;
+const LARGEST = 4.6; // a dot's radius
+
+// The farthest votes lie beyond the axes: they are drawn at the edge.
+function inside(at) {
+  return Math.max(LARGEST, Math.min(SIZE - LARGEST, at));
+}
 
 export function createScatter(label) {
   const dots = svg("g", { class: "dots" });
@@ -12,7 +18,7 @@ export function createScatter(label) {
   const rings = svg("g", { class: "rings" });
   const element = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "scatter", role: "img", "aria-label": label }, dots, trails, rings);
   let place = null;
-  let [least, most] = [0, 1]; // weights drawn faintest and brightest
+  let [least, most] = [0, 1]; // weights drawn faintest and strongest
 
   // Axes stay fixed over the iterations, wide enough for all but the farthest votes and for every mean.
   function fit(points, means) {
@@ -30,7 +36,7 @@ export function createScatter(label) {
     fit(points, iterations.flatMap((step) => step.means));
     [least, most] = spread(iterations.flatMap((step) => step.weight), 0.02);
     dots.replaceChildren(...points.map((point) => {
-      const [cx, cy] = place(point);
+      const [cx, cy] = place(point).map(inside);
       return svg("circle", { cx, cy, r: 3.2, fill: category(point.class) });
     }));
     rings.replaceChildren(...iterations[0].means.map((mean) => svg("g", { class: "mean", "data-class": mean.class },
@@ -45,7 +51,7 @@ export function createScatter(label) {
     [...dots.children].forEach((dot, index) => {
       const share = Math.max(0, Math.min(1, (weight[index] - least) / Math.max(most - least, 1e-9)));
       dot.style.opacity = 0.14 + 0.76 * share;
-      dot.setAttribute("r", 2.2 + 2.4 * share);
+      dot.setAttribute("r", 2.2 + (LARGEST - 2.2) * share);
     });
     [...rings.children].forEach((ring, index) => {
       const [x, y] = place(means[index]);

@@ -16,10 +16,11 @@ import { newest } from "../api.js";
 
 const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
 
+const UNTRAINED = "The network was trained with dynamic routing and has not learnt for this one: its activations mean little here.";
 const AGREEMENT = {
   dynamic: "Dynamic routing favours votes that point the way of their mean, and long votes count more: those far out on its side win.",
-  kmeans: "k-means favours the votes nearest in direction to their mean, long or short.",
-  em: "EM favours votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only.",
+  kmeans: `k-means favours the votes nearest in direction to their mean, long or short. ${UNTRAINED}`,
+  em: `EM favours votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only. ${UNTRAINED}`,
 };
 
 export function create(stage) {
@@ -39,7 +40,7 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element),
       h("div", { class: "tool grow" }, length.element), verdict.element),
-    card("w7 wide-first result", "Votes and their means", "brighter and larger: more weight", player.element, scatter.element, axes),
+    card("w7 wide-first result", "Votes and their means", "stronger and larger: more weight", player.element, scatter.element, axes),
     h("div", { class: "w5 stack wide-first result" },
       card("", "Distance to the mean", "weighted by assignment, root scale", histograms.element),
       card("", "Activation", "at this iteration", bars.element)),
@@ -53,7 +54,8 @@ export function create(stage) {
     scatter.load(answer.points, answer.iterations);
     histograms.load(classes, answer.iterations);
     axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
-      + `${answer.points.length} of the strongest votes for ${classes.join(", ")} are drawn, and the thin line is each mean’s path.`;
+      + `drawn are the votes of the ${answer.points.length / classes.length} strongest parts for ${classes.join(", ")}, and the thin line is each mean’s path.`;
+    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no verdict of a network that learnt to give one
     player.load(answer.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
   }, notice);
@@ -66,7 +68,7 @@ export function create(stage) {
     const best = step.activation.indexOf(Math.max(...step.activation));
     const marks = Object.fromEntries(step.means.map((mean) => [mean.class, category(mean.class)]));
     bars.update(step.activation, marks);
-    verdict.set(String(best), `is ahead after ${index + 1} of ${answer.iterations.length}`);
+    verdict.set(String(best), `is ahead after iteration ${index + 1} of ${answer.iterations.length}`);
   }
 
   function send() {
