@@ -12,6 +12,17 @@ function inside(at) {
   return Math.max(LARGEST, Math.min(SIZE - LARGEST, at));
 }
 
+// Means often coincide: then their rings lie within each other, and each name stands on another side.
+function radius(index) {
+  return 9 + 4 * index;
+}
+
+function beside(index) {
+  const angle = ((index * 120 - 90) * Math.PI) / 180;
+  const away = radius(index) + 11;
+  return { x: Math.cos(angle) * away, y: Math.sin(angle) * away + 5 };
+}
+
 export function createScatter(label) {
   const dots = svg("g", { class: "dots" });
   const trails = svg("g", { class: "trails" });
@@ -39,9 +50,9 @@ export function createScatter(label) {
       const [cx, cy] = place(point).map(inside);
       return svg("circle", { cx, cy, r: 3.2, fill: category(point.class) });
     }));
-    rings.replaceChildren(...iterations[0].means.map((mean) => svg("g", { class: "mean", "data-class": mean.class },
-      svg("circle", { r: 11, stroke: category(mean.class) }),
-      svg("text", { y: 4.5, fill: category(mean.class) }, String(mean.class)))));
+    rings.replaceChildren(...iterations[0].means.map((mean, index) => svg("g", { class: "mean", "data-class": mean.class },
+      svg("circle", { r: radius(index), stroke: category(mean.class) }),
+      svg("text", { ...beside(index), fill: category(mean.class) }, String(mean.class)))));
     trails.replaceChildren(...iterations[0].means.map((mean, index) => svg("polyline", {
       points: iterations.map((step) => place(step.means[index]).join(",")).join(" "), stroke: category(mean.class),
     })));

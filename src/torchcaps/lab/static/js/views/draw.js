@@ -26,7 +26,7 @@ export async function create(stage) {
 
   const others = button("More examples", moreExamples);
   stage.append(
-    card("w4 tall", "Your digit", "draw here: the example goes away", verdict.element,
+    card("w4 tall", "Your digit", "draw: the example goes away", verdict.element,
       pad.element,
       h("div", { class: "row" }, button("Undo", pad.undo), button("Clear", pad.clear), others),
       thumbs.element),

@@ -54,7 +54,7 @@ export function create(stage) {
     target = answer.best;
     version = imageVersion();
     before.draw(ink(currentImage()));
-    verdict.set(String(target), `the capsule of ${target}, ${answer.lengths[target].toFixed(2)} long in your drawing`);
+    verdict.set(String(target), `was ${answer.lengths[target].toFixed(2)} long in your drawing`);
     reset();
   }
 
