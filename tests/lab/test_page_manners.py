@@ -96,6 +96,32 @@ def test_a_stroke_cut_short_ends_there(browser: Any, lab: str, key: str) -> None
     page.close()
 
 
+def test_undo_takes_back_a_picked_example(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "undo")
+    view = visit.open("draw")
+    pad = view.locator("canvas.pad")
+    first = pad.evaluate(DRAWN)
+    visit.answered("draw", view.get_by_role("button", name="Example of 7").click)
+    visit.answered("draw", view.get_by_role("button", name="Undo").click)
+    assert pad.evaluate(DRAWN) == first
+    page.close()
+
+
+def test_a_question_left_behind_is_answered_on_return(browser: Any, lab: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "return")
+    visit.open("draw")
+    page.route("**/api/votes", lambda route: route.fulfill(status=500, json={"detail": "out of order"}))
+    page.get_by_role("tab", name="Votes").click()
+    page.get_by_text("out of order").wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    page.unroute("**/api/votes")
+    visit.answered("votes", page.get_by_role("tab", name="Votes").click)
+    assert page.locator("#view-votes .dots circle").count() > 100
+    page.close()
+
+
 def test_a_swinging_slider_can_be_caught(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "caught")
@@ -118,6 +144,13 @@ def test_the_right_button_moves_nothing(browser: Any, lab: str) -> None:
     assert ring.get_attribute("aria-valuenow") == before
     ring.press("End")
     assert ring.get_attribute("aria-valuenow") == ring.get_attribute("aria-valuemax")
+    board = visit.open("overlap").get_by_role("img", name="Two digits")
+    shown, box = board.evaluate(DRAWN), board.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down(button="right")
+    page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
+    page.mouse.up(button="right")
+    assert board.evaluate(DRAWN) == shown
     page.close()
 
 

@@ -113,7 +113,7 @@ export function createPad({ label, onChange }) {
 
   function load(pixels) {
     pointer = null;
-    if (strokes.length || example) remember();
+    if (strokes.length || (example && example !== pixels)) remember();
     strokes = [];
     example = pixels;
     tell();
