@@ -12,6 +12,7 @@ from typing import Any
 from torchcaps.experiments.claim import Claim
 from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
 from torchcaps.experiments.numerals import column_texts, is_number
+from torchcaps.training.results_page import counted
 
 KINDS = {".svg": "image/svg+xml", ".gif": "image/gif"}
 MARKS = {True: "holds", False: "fails", None: "partly"}
@@ -122,7 +123,7 @@ def origin_html(claim: Claim, result: dict[str, Any]) -> str:
     environment = result["environment"]
     command = f"torchcaps reproduce {claim.name}" + " --quick" * result["quick"]
     command += f" --seed {result['seed']}" if result["seed"] else ""
-    where = f"{environment['processor']}, {environment['threads']} threads"
+    where = f"{environment['processor']}, {counted(environment['threads'], 'thread')}"
     versions = f"torchcaps {environment['torchcaps']}, PyTorch {environment['torch']}"
     return (
         f"<footer><p>Made by <code>{escape(command)}</code> in {result['seconds'] / 60:.1f} minutes on "
