@@ -67,9 +67,10 @@ def impatient(watcher: LineWatcher, position: Position, tally: Tensor) -> None:
 def test_interrupted_between_trainings_it_says_so_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    made = Claim(
-        "sample", "a claim", "nobody", "much", "little", 1, lambda _: signal.raise_signal(signal.SIGINT)
-    )
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    made = Claim("sample", "a claim", "nobody", "much", "little", 1, interrupted)
     monkeypatch.setattr(listing, "find_claim", lambda name: made)
     run("sample", code=130)
     assert "Go on with: torchcaps reproduce sample\n" in capsys.readouterr().out
