@@ -33,6 +33,36 @@ def test_each_image_is_shifted_on_its_own_and_zeros_come_in(images: torch.Tensor
     assert shifted.dtype == torch.uint8
 
 
+@pytest.mark.parametrize(("number", "turns"), [(1.0, 1), (0.0, -1), (0.5, 0)])
+def test_a_quarter_turn_is_exact_and_counter_clockwise(number: float, turns: int) -> None:
+    square = torch.rand(3, 2, 7, 7, generator=generator())
+    turned = augment.turn_with(square, 90, 0.3, torch.tensor([[number, 0.5]] * 3))
+    torch.testing.assert_close(turned, square.rot90(turns, (2, 3)), atol=1e-5, rtol=0)
+
+
+def test_an_oblong_image_is_turned_not_sheared(images: torch.Tensor) -> None:
+    half_round = augment.turn_with(images, 180, 0, torch.tensor([[1.0, 0.5]] * 50))
+    torch.testing.assert_close(half_round, images.flip(2, 3) / 255, atol=1e-4, rtol=0)
+    dot = torch.zeros(1, 1, 31, 15)
+    dot[0, 0, 15, 12] = 1
+    upright = augment.turn_with(dot, 90, 0, torch.tensor([[1.0, 0.5]]))
+    assert upright.flatten().argmax() == 10 * 15 + 7  # five pixels right of the middle, then five above it
+
+
+@pytest.mark.parametrize("zoom", [0.5, -0.5])
+def test_zoom_moves_what_is_off_the_middle(zoom: float) -> None:
+    dots = torch.zeros(1, 1, 21, 21)
+    dots[0, 0, 10, 12:15] = 1
+    zoomed = augment.turn_with(dots, 0, abs(zoom), torch.tensor([[0.5, 1.0 if zoom > 0 else 0.0]]))
+    mean = (zoomed[0, 0].sum(0) * torch.arange(21)).sum() / zoomed.sum()
+    assert float(mean) - 10 == pytest.approx(3 * (1 + zoom), abs=0.2)
+
+
+def test_each_image_is_turned_on_its_own(images: torch.Tensor) -> None:
+    turned = augment.turn(images[:1].expand(50, -1, -1, -1), 10, 0.1, generator())
+    assert len({tuple(image.flatten().tolist()) for image in turned}) == 50
+
+
 def test_a_random_crop_is_a_window_anywhere(images: torch.Tensor) -> None:
     cropped = augment.random_crop(images, 8, generator())
     seen = set()

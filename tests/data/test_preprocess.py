@@ -59,6 +59,8 @@ def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor)
         ({"contrast": float("nan")}, "'contrast'"),
         ({"standardise": 1}, "'standardise' must be true or false"),
         ({"resize": 20, "crop": 32}, "does not fit"),
+        ({"turn": -5}, "'turn' must be a number of at least 0"),
+        ({"zoom": 1.0}, "'zoom' must be less than 1"),
         ({"standardize": True}, "did you mean 'standardise'"),
     ],
 )
@@ -86,6 +88,23 @@ def test_half_of_the_images_are_flipped_and_nothing_else_changes() -> None:
     assert bool((swapped | kept).all())
     assert 150 < int(swapped.sum()) < 250
     assert torch.equal(flipping.test(images), plain.test(images))
+
+
+def test_turning_comes_before_shifting_and_only_in_training() -> None:
+    images = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8)
+    both, shifting = Preprocess(turn=15, zoom=0.1, shift=2), Preprocess(shift=2)
+    numbers = both.draw(40, torch.Generator().manual_seed(0))
+    turned = augment.turn_with(images, 15, 0.1, numbers[:, 7:9])
+    expected = augment.shift_with(turned, 2, numbers[:, 0:2])
+    assert torch.equal(both.train(images, numbers), expected)
+    assert torch.equal(both.test(images), shifting.test(images))
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers"), [({"shift": 2}, 6), ({"flip": True}, 7), ({"turn": 10}, 9), ({"zoom": 0.1}, 9)]
+)
+def test_recipes_without_turning_draw_what_they_always_drew(options: dict, numbers: int) -> None:
+    assert Preprocess(**options).draw(3, torch.Generator()).shape == (3, numbers)
 
 
 def test_flip_must_be_true_or_false() -> None:

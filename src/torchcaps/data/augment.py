@@ -8,6 +8,8 @@ Images are `[B, C, H, W]`, uint8 or float.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
@@ -73,6 +75,38 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
     rows = (top.view(-1, 1) + torch.arange(height, device=device)).view(-1, 1, height, 1)
     columns = (left.view(-1, 1) + torch.arange(width, device=device)).view(-1, 1, 1, width)
     return images[batch, channel, rows, columns]
+
+
+def turn_with(images: Tensor, degrees: float, zoom: float, numbers: Tensor) -> Tensor:
+    """Turn each image by ± `degrees` and scale it by 1 ± `zoom`, as `numbers` `[B, 2]` choose.
+
+    Around its middle, read between pixels bilinearly, zero outside; a turn is counter-clockwise for a number above one half.
+
+    >>> image = torch.tensor([[[[0.0, 1.0], [0.0, 0.0]]]])
+    >>> turn_with(image, 90, 0, torch.tensor([[1.0, 0.5]])).round().flatten()
+    tensor([1., 0., 0., 0.])
+    """
+    images = to_float(images)
+    signed = (2 * numbers - 1).to(images.dtype)
+    angle, scale = signed[:, 0] * math.radians(degrees), 1 + zoom * signed[:, 1]
+    # The grid says where each pixel of the result is read, so this is the inverse map; its axes run from −1
+    # to 1 along each side, which a picture that is not square must allow for.
+    cosine, sine, aspect = angle.cos() / scale, angle.sin() / scale, images.shape[2] / images.shape[3]
+    none = torch.zeros_like(angle)
+    back = torch.stack(
+        [torch.stack([cosine, -sine * aspect, none], -1), torch.stack([sine / aspect, cosine, none], -1)], 1
+    )
+    grid = F.affine_grid(back, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def turn(images: Tensor, degrees: float, zoom: float = 0.0, generator: Generator | None = None) -> Tensor:
+    """Turn each image by up to `degrees` either way and scale it by 1 ± `zoom`, around its middle.
+
+    >>> turn(torch.ones(5, 1, 4, 4), 10, 0.1, torch.Generator().manual_seed(0)).shape
+    torch.Size([5, 1, 4, 4])
+    """
+    return turn_with(images, degrees, zoom, uniform(len(images), 2, generator, images.device))
 
 
 def shift_with(images: Tensor, max_pixels: int, numbers: Tensor) -> Tensor:

@@ -17,10 +17,11 @@ class Preprocess:
 
     1. `resize`: scaled to this side, always.
     2. uint8 becomes float 0..1, always; then, with `standardise`, zero mean and unit variance per image.
-    3. `shift`: moved by up to so many pixels, in training.
-    4. `crop`: a window of this side, at a random place in training and from the middle in test.
-    5. `brightness` and `contrast`: varied by ± these, in training; kept within 0..1 unless standardised.
-    6. `flip`: left and right swapped in half of the images, in training.
+    3. `turn` and `zoom`: turned by ± so many degrees and scaled by 1 ± this, in training.
+    4. `shift`: moved by up to so many pixels, in training.
+    5. `crop`: a window of this side, at a random place in training and from the middle in test.
+    6. `brightness` and `contrast`: varied by ± these, in training; kept within 0..1 unless standardised.
+    7. `flip`: left and right swapped in half of the images, in training.
 
     The order is that of the published smallNORB experiments: standardised as a whole, then cropped, then
     varied.
@@ -38,6 +39,8 @@ class Preprocess:
     brightness: float = 0.0
     contrast: float = 0.0
     flip: bool = False
+    turn: float = 0.0
+    zoom: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("resize", "crop"):
@@ -45,6 +48,10 @@ class Preprocess:
         self._check("shift", self.shift, (int,), at_least=0)
         self._check("brightness", self.brightness, (int, float), at_least=0)
         self._check("contrast", self.contrast, (int, float), at_least=0)
+        self._check("turn", self.turn, (int, float), at_least=0)
+        self._check("zoom", self.zoom, (int, float), at_least=0)
+        if self.zoom >= 1:
+            raise ValueError(f"preprocessing option 'zoom' must be less than 1, got {self.zoom!r}")
         for name in ("standardise", "flip"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(
@@ -87,12 +94,16 @@ class Preprocess:
         return (side, side) if side else image_size
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw the random numbers for `count` training images: float32 `[count, 6 or 7]` on the CPU."""
-        return torch.rand(count, 7 if self.flip else 6, generator=generator)
+        """Draw the random numbers for `count` training images: float32 `[count, 6 to 9]` on the CPU."""
+        # As few as before an option was added, so that recipes without it go on giving what they gave.
+        columns = 9 if self.turn or self.zoom else 7 if self.flip else 6
+        return torch.rand(count, columns, generator=generator)
 
     def train(self, images: Tensor, numbers: Tensor) -> Tensor:
         """Prepare uint8 `[B, C, H, W]` for training as `numbers` of `draw` choose: float `[B, C, h, w]`."""
         images, numbers = self._always(images), numbers.to(images.device)
+        if self.turn or self.zoom:
+            images = augment.turn_with(images, self.turn, self.zoom, numbers[:, 7:9])
         if self.shift:
             images = augment.shift_with(images, self.shift, numbers[:, 0:2])
         if self.crop is not None:
