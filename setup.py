@@ -61,7 +61,7 @@ setup(
             "lab/assets/*",
             "lab/static/**/*",
             "weights/*",
-            "experiments/*.css",
+            "experiments/workbench/*.css",
         ],
         "torchcaps.recipes": ["*.toml"],
     },

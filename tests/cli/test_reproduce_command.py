@@ -9,8 +9,8 @@ from torch import Tensor
 from torchcaps.cli import main
 from torchcaps.cli.progress import LineWatcher
 from torchcaps.experiments import listing
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import default_recipe
 from torchcaps.training.state import Position
 

@@ -5,8 +5,8 @@ import torch
 
 from torchcaps.experiments.ablation import BASE, FIRST, LOSSES, ROWS, judge, recipe
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import create_model
 
 

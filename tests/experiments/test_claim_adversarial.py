@@ -5,19 +5,11 @@ import torch
 from torch import Tensor
 
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.adversarial import (
-    BASE,
-    CAPS,
-    PANELS,
-    Seen,
-    attack,
-    compared,
-    right,
-    targeted_success,
-)
+from torchcaps.experiments.adversarial import BASE, CAPS, compared
+from torchcaps.experiments.adversarial_attacks import PANELS, Seen, attack, right, targeted_success
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import Model, Output, create_model
 from torchcaps.models.base import softmax_output
 

@@ -6,9 +6,9 @@ import torch
 from torchcaps.experiments import affine
 from torchcaps.experiments.affine import BASE, CAPS, COLOURS, UNIFORM, judge, recipe
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.matching import Moment
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.matching import Moment
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import create_model
 
 

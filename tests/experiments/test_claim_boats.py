@@ -17,8 +17,7 @@ from torchcaps.experiments.boats import (
     scenes_of,
     shares,
 )
-from torchcaps.experiments.boats_verdicts import KINDS, MIXING, ROUTED, WITHOUT, Right, caption_of
-from torchcaps.experiments.parsing import (
+from torchcaps.experiments.boats_parsing import (
     Crowd,
     blurred,
     cast,
@@ -30,8 +29,9 @@ from torchcaps.experiments.parsing import (
     parts_right,
     trace,
 )
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.boats_verdicts import KINDS, MIXING, ROUTED, WITHOUT, Right, caption_of
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 
 
 def one_crowd(kind: str, count: int = 12, noise: float = 0.0) -> Crowd:

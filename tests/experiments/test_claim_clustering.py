@@ -14,8 +14,8 @@ from torchcaps.experiments.clustering import (
     sentence,
     softness,
 )
-from torchcaps.experiments.mixtures import Step, nearest, reference, route
-from torchcaps.experiments.running import reproduce
+from torchcaps.experiments.clustering_mixtures import Step, nearest, reference, route
+from torchcaps.experiments.workbench.running import reproduce
 
 
 @pytest.fixture

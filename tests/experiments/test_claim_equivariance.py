@@ -6,11 +6,9 @@ import torch
 
 from torchcaps import create_model
 from torchcaps.data import load
-from torchcaps.experiments.equivariance import (
+from torchcaps.experiments.equivariance import DECODED, FEW, POOLED
+from torchcaps.experiments.equivariance_changes import (
     CHANGES,
-    DECODED,
-    FEW,
-    POOLED,
     Seen,
     changed,
     differences,
@@ -19,8 +17,8 @@ from torchcaps.experiments.equivariance import (
     seen,
 )
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 
 
 def blot() -> torch.Tensor:

@@ -14,8 +14,8 @@ from torchcaps.experiments.fixed_point import (
     sorted_couplings,
 )
 from torchcaps.experiments.fixed_point_verdicts import Curves, caption_of, judge
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import create_model
 from torchcaps.routing import DynamicRouting
 from torchcaps.training import evaluate

@@ -20,8 +20,8 @@ from torchcaps.experiments.overlap import (
     pixels_of,
     test_pairs,
 )
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import CapsuleModel
 
 test_pairs.__test__ = False  # type: ignore[attr-defined]

@@ -6,10 +6,10 @@ import torch
 
 from torchcaps import create_model
 from torchcaps.capsules import Capsules
-from torchcaps.experiments.ink import PROPERTIES, ink_properties
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.perturb import STEPS, bases, effect, moved, property_changes
-from torchcaps.experiments.running import reproduce
+from torchcaps.experiments.perturb_ink import PROPERTIES, ink_properties
+from torchcaps.experiments.workbench.running import reproduce
 from torchcaps.models import Model
 
 

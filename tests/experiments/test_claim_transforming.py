@@ -6,20 +6,26 @@ import pytest
 import torch
 
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.moving import draw_shifts, draw_turns, learn_to_move, placement, shifted, warped
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Interrupted, Study
 from torchcaps.experiments.transforming import (
     CAPSULE,
     COPY,
     PLAIN,
-    PlainAutoencoder,
     explained,
     give_verdicts,
     measure,
     networks,
 )
-from torchcaps.models.transforming_autoencoder import TransformingAutoencoder
+from torchcaps.experiments.transforming_pairs import (
+    draw_shifts,
+    draw_turns,
+    learn_to_move,
+    placement,
+    shifted,
+    warped,
+)
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Interrupted, Study
+from torchcaps.models.transforming_autoencoder import PlainAutoencoder, TransformingAutoencoder
 
 
 def dots(count: int = 6, size: int = 12) -> torch.Tensor:

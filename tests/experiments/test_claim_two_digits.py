@@ -7,9 +7,9 @@ import torch
 from torchcaps import create_model
 from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
 from torchcaps.experiments.two_digits import DYNAMIC, NETWORKS, POOLED, UNIFORM, measure, recipe, test_images
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 
 test_images.__test__ = False  # type: ignore[attr-defined]
 

@@ -5,12 +5,13 @@ import pytest
 
 from torchcaps.data import load
 from torchcaps.data.smallnorb import FAMILIAR
-from torchcaps.experiments.given import norb_like
 from torchcaps.experiments.listing import find_claim
-from torchcaps.experiments.matching import Moment
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
-from torchcaps.experiments.viewpoints import BASE, CAPS, NETWORKS, PUBLISHED, angle, few_views, judge, recipe
+from torchcaps.experiments.viewpoints import BASE, CAPS, NETWORKS, PUBLISHED, few_views, judge, recipe
+from torchcaps.experiments.viewpoints_drawing import angle
+from torchcaps.experiments.workbench.given import norb_like
+from torchcaps.experiments.workbench.matching import Moment
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 
 
 @pytest.mark.parametrize("viewpoint", PUBLISHED)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
 from torchcaps.experiments.votes import BINS, CLAIM, Clusters, look, smoothed, summary, survey
 from torchcaps.experiments.votes_verdicts import ROUTED, UNIFORM, judge
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import create_model
 
 

@@ -47,7 +47,7 @@ def reproduce(
 
     from torchcaps.cli.progress import make_watcher
     from torchcaps.experiments.listing import find_claim
-    from torchcaps.experiments.running import reproduce as run
+    from torchcaps.experiments.workbench.running import reproduce as run
     from torchcaps.training.stopping import parse_duration
 
     # A file or a pipe has no width of its own, and 80 columns would cut the numbers.

@@ -80,7 +80,8 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
 def turn_with(images: Tensor, degrees: float, zoom: float, numbers: Tensor) -> Tensor:
     """Turn each image by ± `degrees` and scale it by 1 ± `zoom`, as `numbers` `[B, 2]` choose.
 
-    Around its middle, read between pixels bilinearly, zero outside; a turn is counter-clockwise for a number above one half.
+    Around its middle, read between pixels bilinearly, zero outside; a number above one half turns it
+    counter-clockwise.
 
     >>> image = torch.tensor([[[[0.0, 1.0], [0.0, 0.0]]]])
     >>> turn_with(image, 90, 0, torch.tensor([[1.0, 0.5]])).round().flatten()

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from torchcaps.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from torchcaps.experiments.claim import Claim
     from torchcaps.experiments.listing import find_claim, list_claims
-    from torchcaps.experiments.running import reproduce
-    from torchcaps.experiments.study import Study
+    from torchcaps.experiments.workbench.claim import Claim
+    from torchcaps.experiments.workbench.running import reproduce
+    from torchcaps.experiments.workbench.study import Study
 
 _HOME = {
-    "Claim": "claim",
-    "Study": "study",
+    "Claim": "workbench.claim",
+    "Study": "workbench.study",
     "find_claim": "listing",
     "list_claims": "listing",
-    "reproduce": "running",
+    "reproduce": "workbench.running",
 }
 __all__ = ["Claim", "Study", "find_claim", "list_claims", "reproduce"]
 

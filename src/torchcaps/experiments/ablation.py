@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, QUIET, axes_of, new_figure
-from torchcaps.experiments.given import norb_like
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.chance import ahead
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, QUIET, axes_of, new_figure
+from torchcaps.experiments.workbench.given import norb_like
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import Recipe, load_recipe
 
 # Each row of Table 1: what differs from the first, and the paper's error on smallNORB in percent. In the
@@ -131,10 +131,9 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
     """Say which of the paper's comparisons come out the same way here: structure first, then losses."""
     first = found[FIRST]["error"]
     rows = [name for name in OTHERS if name not in LOSSES]
-    gaps = {name: found[name]["error"] - first for name in rows}
-    doubt = {name: chance(found[name]["error"], first, found[FIRST]["count"]) for name in rows}
-    worse = [name for name in rows if gaps[name] > doubt[name]]
-    better = [name for name in rows if gaps[name] < -doubt[name]]
+    count = found[FIRST]["count"]
+    worse = [name for name in rows if ahead(found[name]["error"], first, count)]
+    better = [name for name in rows if ahead(first, found[name]["error"], count)]
     same = [name for name in rows if name not in worse + better]
     study.verdict(
         True if worse == rows else (None if worse else False),
@@ -145,7 +144,7 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
     spread, margin = (found[name]["error"] for name in LOSSES)
     second = min(first, margin)
     study.verdict(
-        second - spread > chance(spread, second, found[FIRST]["count"]),
+        ahead(second, spread, count),
         f"Spread loss has {spread:.1f} % error, margin loss {margin:.1f} % and cross-entropy {first:.1f} %. "
         "The paper finds spread loss the best and cross-entropy the worst of the three, trained to the end; "
         "at the beginning, which is all that is seen here, "

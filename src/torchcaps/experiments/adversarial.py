@@ -1,51 +1,33 @@
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchcaps.attacks import bim, fgsm, input_gradient, pgd, zero_gradient_share
+from torchcaps.attacks import fgsm
 from torchcaps.data import load
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, QUIET, THIRD, axes_of, image_grid, new_figure
-from torchcaps.experiments.study import Study
-from torchcaps.experiments.well_trained import well_trained
-from torchcaps.models import Model, Output
+from torchcaps.experiments.adversarial_attacks import EPSILONS, PANELS, QUICK_EPSILONS, Seen, attack
+from torchcaps.experiments.workbench.chance import ahead, chance
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import (
+    CAPSULES,
+    CNN,
+    QUIET,
+    THIRD,
+    axes_of,
+    image_grid,
+    new_figure,
+)
+from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.workbench.well_trained import well_trained
+from torchcaps.models import Model
 from torchcaps.training import Recipe, default_recipe, load_recipe, predict
 
 # With one iteration of EM every child is shared evenly among its parents: capsules without routing.
 CAPS, UNROUTED, BASE, OTHER = "capsules, EM routing", "capsules, no routing", "CNN", "another CNN"
 COLOURS = {CAPS: CAPSULES, UNROUTED: THIRD, BASE: CNN}
-# How far a pixel may go, of 0..1, and at which of these the strongest and slowest attack is tried.
-QUICK_EPSILONS, EPSILONS = (0.05, 0.1, 0.2, 0.3), (0.01, 0.02, 0.05, 0.1, 0.2)
-PANELS = {
-    "fgsm": ("FGSM", "accuracy (%)"),
-    "bim": ("BIM, and PGD dashed", "accuracy (%)"),
-    "targeted": ("FGSM towards a class", "success (%)"),
-    "transfer": ("black box", "accuracy (%)"),
-}
-
-
-class Seen(Model):
-    """A network with the preparation of its images inside, so that ε counts brightness, 0..1, for all alike.
-
-    Args:
-        model: the network.
-        preprocess: what its images go through.
-        image_size: height and width before that.
-    """
-
-    def __init__(self, model: Model, preprocess: Preprocess, image_size: tuple[int, int]) -> None:
-        super().__init__(num_classes=model.num_classes, in_channels=model.in_channels, image_size=image_size)
-        self.model, self.preprocess = model, preprocess
-
-    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
-        """Classify images `[B, C, H, W]` in 0..1."""
-        return self.model(self.preprocess.test(images))
 
 
 def run(study: Study) -> None:
@@ -96,73 +78,6 @@ def test_images(study: Study) -> tuple[Tensor, Tensor, tuple[str, ...]]:
         shown, count = load("toys", "test", size=48, data_dir=study.data_dir), 500
     shown = shown.select(torch.arange(count))
     return shown.images.float() / 255, shown.labels, shown.classes
-
-
-def attack(
-    study: Study, name: str, model: Model, surrogate: Model, images: Tensor, labels: Tensor
-) -> dict[str, Any]:
-    """All figures of one network, in percent; lists go along ε, `pgd` is None where it was not tried."""
-    epsilons = QUICK_EPSILONS if study.quick else EPSILONS
-    found: dict[str, Any] = {"epsilon": list(epsilons), "count": len(labels)}
-    found |= study.keep(f"slopes of {name}", partial(slopes, model, images, labels))
-    for kind in (*PANELS, "pgd"):
-        found[kind] = []
-    for epsilon in epsilons:
-        steps = (20 if study.quick else 40) if epsilon in epsilons[1:3] else 0
-        generator = torch.Generator().manual_seed(study.seed)
-        attacks = partial(attack_at, epsilon, model, surrogate, images, labels, steps, generator)
-        # Kept one by one: a run that is stopped among them goes on with the next.
-        for kind, value in study.keep(f"attacks on {name} at ε = {epsilon}", attacks).items():
-            found[kind].append(value)
-    return found
-
-
-def slopes(model: Model, images: Tensor, labels: Tensor) -> dict[str, float]:
-    """Accuracy on unchanged images, and how much of what an attack follows is exactly 0, in percent."""
-    parts = zip(images.split(100), labels.split(100))
-    gradient = torch.cat([input_gradient(model, *part) for part in parts])
-    return {
-        "clean": right(model, images, labels),
-        "zero_images": 100 * zero_gradient_share(gradient),
-        "zero_pixels": 100 * float((gradient == 0).double().mean()),
-    }
-
-
-def attack_at(
-    epsilon: float,
-    model: Model,
-    surrogate: Model,
-    images: Tensor,
-    labels: Tensor,
-    pgd_steps: int,
-    generator: torch.Generator,
-) -> dict[str, float | None]:
-    """What each attack comes to at one ε; PGD, the slowest, only if it is given steps."""
-    thorough = None
-    if pgd_steps:
-        changed = pgd(model, images, labels, epsilon, steps=pgd_steps, generator=generator)
-        thorough = right(model, changed, labels)
-    return {
-        "fgsm": right(model, fgsm(model, images, labels, epsilon), labels),
-        "bim": right(model, bim(model, images, labels, epsilon), labels),
-        "targeted": targeted_success(model, images, labels, epsilon),
-        "transfer": right(model, fgsm(surrogate, images, labels, epsilon), labels),
-        "pgd": thorough,
-    }
-
-
-def right(model: Model, images: Tensor, labels: Tensor) -> float:
-    """Accuracy in percent."""
-    return 100 * float((predict(model, images).scores.argmax(1) == labels).double().mean())
-
-
-def targeted_success(model: Model, images: Tensor, labels: Tensor, epsilon: float) -> float:
-    """How often, in percent, an image can be made to pass for a class that it is not; mean over classes."""
-    took = []
-    for step in range(1, model.num_classes):
-        feigned = (labels + step) % model.num_classes
-        took.append(right(model, fgsm(model, images, feigned, epsilon, targeted=True), feigned))
-    return sum(took) / len(took)
 
 
 def report(study: Study, found: dict[str, dict[str, Any]], guessing: float) -> None:
@@ -288,7 +203,7 @@ def judge(study: Study, found: dict[str, dict[str, Any]], guessing: float) -> No
     )
     ours, theirs = found[CAPS]["targeted"][-1], found[BASE]["targeted"][-1]
     study.verdict(
-        ours < theirs - chance(ours, theirs, found[CAPS]["count"]),
+        ahead(theirs, ours, found[CAPS]["count"]),
         f"Towards a given class, FGSM at ε = {found[CAPS]['epsilon'][-1]:g} succeeds with {ours:.1f} % of "
         f"the images against capsules and with {theirs:.1f} % against the CNN.",
         question="Are they harder to lead to a given class?",
@@ -317,13 +232,13 @@ def compared(found: dict[str, dict[str, Any]], kind: str) -> tuple[bool | None, 
     (None, 'capsules are ahead at ε = 0.2 (9.0 against 1.0 %) and behind at ε = 0.1 (50.0 against 60.0 %)')
     """
     sizes, ours, theirs = found[CAPS]["epsilon"], found[CAPS][kind], found[BASE][kind]
-    ahead: list[str] = []
-    behind: list[str] = []
+    leads: list[str] = []
+    lags: list[str] = []
     for size, a, b in zip(sizes, ours, theirs):
         if abs(a - b) > chance(a, b, found[CAPS]["count"]):
-            (ahead if a > b else behind).append(f"ε = {size:g} ({a:.1f} against {b:.1f} %)")
-    words = [f"ahead at {', '.join(ahead)}"] * bool(ahead) + [f"behind at {', '.join(behind)}"] * bool(behind)
-    holds = bool(ahead) and (True if not behind and 2 * len(ahead) >= len(sizes) else None)
+            (leads if a > b else lags).append(f"ε = {size:g} ({a:.1f} against {b:.1f} %)")
+    words = [f"ahead at {', '.join(leads)}"] * bool(leads) + [f"behind at {', '.join(lags)}"] * bool(lags)
+    holds = bool(leads) and (True if not lags and 2 * len(leads) >= len(sizes) else None)
     return holds, "capsules are " + (" and ".join(words) or "neither ahead of the CNN nor behind it at any ε")
 
 

@@ -6,11 +6,19 @@ from torchcaps.data import load
 from torchcaps.data.affine_mnist import transform_set
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, QUIET, THIRD, axes_of, image_grid, new_figure
-from torchcaps.experiments.matching import Moment, at_level, common_level, course, equally_good
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.chance import ahead
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import (
+    CAPSULES,
+    CNN,
+    QUIET,
+    THIRD,
+    axes_of,
+    image_grid,
+    new_figure,
+)
+from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course, equally_good
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import Recipe, load_recipe, load_weights
 
 CAPS, UNIFORM, BASE = "capsules, dynamic routing", "capsules, uniform routing", "CNN"
@@ -151,16 +159,15 @@ def judge(study: Study, chosen: dict[str, Moment], count: int) -> None:
         "and 66 %."
     )
     if equally_good(chosen[CAPS], chosen[BASE]):
-        study.verdict(right[CAPS] - right[BASE] > chance(right[CAPS], right[BASE], count), sentence)
+        study.verdict(ahead(right[CAPS], right[BASE], count), sentence)
     else:
         study.verdict(None, sentence + " They are not equally good on moved digits, so this says little.")
-    gain = right[CAPS] - right[UNIFORM]
     sentence = (
         f"With uniform coupling, which never looks at agreement, capsules read {right[UNIFORM]:.1f} % "
         f"({known[UNIFORM]:.1f} % of moved digits)."
     )
     if equally_good(chosen[CAPS], chosen[UNIFORM]):
-        routed = gain > chance(right[CAPS], right[UNIFORM], count)
+        routed = ahead(right[CAPS], right[UNIFORM], count)
         study.verdict(routed, sentence, question="Is it routing?")
     else:
         study.text(sentence + " They are not equally good on moved digits, so routing cannot be judged here.")

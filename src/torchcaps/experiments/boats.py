@@ -9,6 +9,17 @@ from torch import Tensor
 
 from torchcaps.data.boats import Scene, scene
 from torchcaps.experiments.boats_drawing import draw_readings, draw_tree
+from torchcaps.experiments.boats_parsing import (
+    REACH,
+    SAME,
+    contested,
+    crowds,
+    decoy_belief,
+    nearby,
+    parse,
+    parts_right,
+    trace,
+)
 from torchcaps.experiments.boats_verdicts import (
     DYNAMIC,
     EM,
@@ -22,20 +33,19 @@ from torchcaps.experiments.boats_verdicts import (
     caption_of,
     judge,
 )
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, FIFTH, FOURTH, INK, QUIET, THIRD, axes_of, new_figure
-from torchcaps.experiments.parsing import (
-    REACH,
-    SAME,
-    contested,
-    crowds,
-    decoy_belief,
-    nearby,
-    parse,
-    parts_right,
-    trace,
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import (
+    CAPSULES,
+    CNN,
+    FIFTH,
+    FOURTH,
+    INK,
+    QUIET,
+    THIRD,
+    axes_of,
+    new_figure,
 )
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.routing import Routing, create_routing
 
 # Seeds of the scenes in the figures, picked to be seen well; what is measured are others.

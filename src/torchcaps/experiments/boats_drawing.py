@@ -9,8 +9,8 @@ from torch import Tensor
 
 from torchcaps.data.boats import PLACE, pose_matrix
 from torchcaps.data.boats.relations import CORNERS
-from torchcaps.experiments.drawing import CAPSULES, CNN, FAINT, FIFTH, FOURTH, INK, QUIET, THIRD
-from torchcaps.experiments.parsing import Crowd, Parse
+from torchcaps.experiments.boats_parsing import Crowd, Parse
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, FAINT, FIFTH, FOURTH, INK, QUIET, THIRD
 
 COLOURS = (CAPSULES, CNN, THIRD, FOURTH, FIFTH, "#56b4e9")
 ALONE = "#aab3ba"

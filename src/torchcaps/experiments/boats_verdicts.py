@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.chance import ahead
+from torchcaps.experiments.workbench.study import Study
 
 KINDS = ("single", "crowded", "ambiguous")
 EM, MIXING, KMEANS, DYNAMIC, UNIFORM = "EM", "EM, mixing proportions", "k-means", "dynamic", "uniform"
@@ -66,15 +66,6 @@ def listed(right: Right, names: list[str]) -> str:
     ('EM 99 %, k-means 40 %', 'none')
     """
     return ", ".join(f"{name} {right[name]['ambiguous']:.0f} %" for name in names) or "none"
-
-
-def ahead(one: float, other: float, count: int) -> bool:
-    """Whether one share of `count` scenes is larger than another by more than chance.
-
-    >>> ahead(100.0, 50.0, 100), ahead(51.0, 50.0, 100)
-    (True, False)
-    """
-    return one - other > chance(one, other, count)
 
 
 def word(one: float, other: float, count: int) -> str:

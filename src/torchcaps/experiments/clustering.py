@@ -5,10 +5,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, FOURTH, INK, QUIET, THIRD, axes_of, new_figure
-from torchcaps.experiments.mixtures import Array, Step, nearest, reference, route
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.clustering_mixtures import Array, Step, nearest, reference, route
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import (
+    CAPSULES,
+    CNN,
+    FOURTH,
+    INK,
+    QUIET,
+    THIRD,
+    axes_of,
+    new_figure,
+)
+from torchcaps.experiments.workbench.study import Study
 
 COLOURS = (CAPSULES, CNN, THIRD, FOURTH)
 ITERATIONS = 25

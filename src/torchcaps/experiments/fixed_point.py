@@ -10,10 +10,10 @@ from torch import Tensor
 from torchcaps.capsules import Capsules
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, INK, QUIET, axes_of, new_figure
 from torchcaps.experiments.fixed_point_verdicts import ITERATIONS, caption_of, judge, tiny
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, QUIET, axes_of, new_figure
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model
 from torchcaps.routing import DynamicRouting, Routed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.chance import chance
+from torchcaps.experiments.workbench.study import Study
 
 ITERATIONS = 100
 Curves = dict[str, dict[str, dict[str, Any]]]

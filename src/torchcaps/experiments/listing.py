@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from torchcaps.experiments.claim import Claim
+from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.registry import suggest
 
 # In the order in which one would tell the story.

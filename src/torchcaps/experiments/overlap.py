@@ -7,11 +7,11 @@ from torch import Tensor
 
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, INK, axes_of, inked, new_figure
-from torchcaps.experiments.study import Study
-from torchcaps.experiments.well_trained import well_trained
+from torchcaps.experiments.workbench.chance import ahead
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, axes_of, inked, new_figure
+from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.workbench.well_trained import well_trained
 from torchcaps.models import CapsuleModel, Model
 from torchcaps.training import Recipe, evaluate, load_recipe, predict
 
@@ -69,8 +69,8 @@ def give_verdicts(study: Study, found: dict[str, dict[str, float]], copied: floa
     """Whether digits are told apart, whether better than by a CNN, and whether routing does it."""
     routed, unrouted = found[DYNAMIC], found[UNIFORM]
     cnn = found[CONVOLUTIONAL]["error"]
-    lead = cnn - routed["error"]
-    better = None if abs(lead) <= chance(cnn, routed["error"], count) else lead > 0
+    worse = ahead(routed["error"], cnn, count)
+    better = ahead(cnn, routed["error"], count) or (False if worse else None)
     study.verdict(
         better if routed["drawn"] < copied else False,
         f"Capsules get {routed['error']:.1f} % of the pairs wrong, a CNN of as many weights {cnn:.1f} %; "
@@ -78,9 +78,8 @@ def give_verdicts(study: Study, found: dict[str, dict[str, float]], copied: floa
         f"{copied:.0f} % away."
         + (" The two errors differ by no more than chance." if better is None else ""),
     )
-    gain = unrouted["error"] - routed["error"]
     study.verdict(
-        gain > chance(unrouted["error"], routed["error"], count),
+        ahead(unrouted["error"], routed["error"], count),
         f"With uniform coupling, which never looks at agreement, capsules get {unrouted['error']:.1f} % "
         f"wrong and draw with {unrouted['drawn']:.0f} % error.",
         question="Is it routing?",

@@ -9,11 +9,11 @@ from torch import Tensor
 from torchcaps.capsules import Capsules
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, axes_of, inked, new_figure, tile
-from torchcaps.experiments.ink import PROPERTIES, ink_properties
-from torchcaps.experiments.study import Study
-from torchcaps.experiments.well_trained import well_trained
+from torchcaps.experiments.perturb_ink import PROPERTIES, ink_properties
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, axes_of, inked, new_figure, tile
+from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.workbench.well_trained import well_trained
 from torchcaps.models import Model
 from torchcaps.training import evaluate, load_recipe, predict
 

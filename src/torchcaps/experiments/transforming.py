@@ -7,13 +7,19 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from torchcaps.capsules import Capsules
 from torchcaps.data import load
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, INK, QUIET, axes_of, inked, new_figure
-from torchcaps.experiments.moving import Moved, draw_shifts, draw_turns, learn_to_move, shifted, warped
-from torchcaps.experiments.study import Study
-from torchcaps.models.transforming_autoencoder import Redrawn, TransformingAutoencoder
+from torchcaps.experiments.transforming_pairs import (
+    Moved,
+    draw_shifts,
+    draw_turns,
+    learn_to_move,
+    shifted,
+    warped,
+)
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, QUIET, axes_of, inked, new_figure
+from torchcaps.experiments.workbench.study import Study
+from torchcaps.models.transforming_autoencoder import PlainAutoencoder, TransformingAutoencoder
 
 # The paper's numbers of capsules, recognition and generation units: for shifts, and for affine changes.
 UNITS = {"shift": (30, 10, 20), "affine": (25, 40, 40)}
@@ -29,38 +35,6 @@ CAPSULE, PLAIN, COPY, EXACT = (
 # it learns nothing of turns but the mean digit. Capsules have 3e-3, the only rate tried for them.
 RATES = {("affine", PLAIN): 1e-3}
 Measured = dict[str, dict[str, float]]
-
-
-class PlainAutoencoder(nn.Module):
-    """As many units as a transforming auto-encoder has, without capsules: all see all.
-
-    The code has as many numbers; the change stands beside it as further input, and what to do with it is left
-    to the generation units.
-
-    Args:
-        image_shape: (channels, height, width).
-        recognition: recognition units in all.
-        code: numbers in the code.
-        generation: generation units in all.
-        change: numbers in a change.
-    """
-
-    def __init__(
-        self, image_shape: tuple[int, int, int], recognition: int, code: int, generation: int, change: int
-    ) -> None:
-        super().__init__()
-        self.image_shape = image_shape
-        self.recognise = nn.Linear(math.prod(image_shape), recognition)
-        self.code = nn.Linear(recognition, code)
-        self.generate = nn.Linear(code + change, generation)
-        self.draw = nn.Linear(generation, math.prod(image_shape))
-
-    def forward(self, images: Tensor, change: Tensor) -> Redrawn:
-        """Draw images as they would be after the change; its code as capsules that say one number each."""
-        code = self.code(torch.sigmoid(self.recognise(images.flatten(1))))
-        units = torch.sigmoid(self.generate(torch.cat([code, change.flatten(1)], dim=1)))
-        drawn = self.draw(units).unflatten(1, self.image_shape)
-        return Redrawn(drawn, Capsules(code.unsqueeze(2), torch.ones_like(code)))
 
 
 def run(study: Study) -> None:

@@ -6,9 +6,9 @@ import torch
 
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, FAINT, QUIET, axes_of, new_figure
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, FAINT, QUIET, axes_of, new_figure
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import Model
 from torchcaps.training import Recipe, default_recipe, evaluate, load_recipe, predict
 

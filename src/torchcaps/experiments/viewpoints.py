@@ -8,12 +8,12 @@ from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.data.smallnorb import FAMILIAR
-from torchcaps.data.toys.table import azimuth_degrees, elevation_degrees
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, FAINT, QUIET, THIRD, axes_of, image_grid, new_figure
-from torchcaps.experiments.given import norb_like
-from torchcaps.experiments.matching import Moment, at_level, common_level, course, equally_good
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.viewpoints_drawing import draw_by_view, draw_courses, draw_views
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, THIRD
+from torchcaps.experiments.workbench.given import norb_like
+from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course, equally_good
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import Recipe, evaluate, load_recipe, load_weights
 
 # Each network's recipe, what is changed in it, and its colour. With one iteration of EM every child is shared
@@ -39,11 +39,12 @@ def run(study: Study) -> None:
     rows: list[list[Any]] = []
     marked: list[int] = []
     courses: dict[str, dict[str, list[Moment]]] = {}
+    levels: dict[str, float] = {}
     by_view: dict[str, dict[str, dict[int, float]]] = {}
     chosen: dict[str, dict[str, Moment]] = {}
     for viewpoint, published in PUBLISHED.items():
         courses[viewpoint] = learn(study, data, viewpoint)
-        level = common_level([courses[viewpoint][name] for name in (CAPS, BASE)])
+        level = levels[viewpoint] = common_level([courses[viewpoint][name] for name in (CAPS, BASE)])
         chosen[viewpoint], by_view[viewpoint] = {}, {}
         for name, moments in courses[viewpoint].items():
             found = measure(study, data, viewpoint, name, at_level(moments, level).epoch)
@@ -73,8 +74,9 @@ def run(study: Study) -> None:
             "8,100, and a short training, which leaves errors far above the paper's. Differences of a few "
             "percent are chance. Capsules without routing are left to the full form."
         )
-    draw_courses(study, courses)
-    draw_by_view(study, by_view)
+    colours = {name: colour for name, (_, _, colour) in NETWORKS.items()}
+    draw_courses(study, courses, levels, colours)
+    draw_by_view(study, by_view, colours)
     judge(study, chosen)
 
 
@@ -203,101 +205,6 @@ def judge(study: Study, chosen: dict[str, dict[str, Moment]]) -> None:
             f"{moments[UNROUTED].novel:.1f} % without.",
             question=f"Novel {viewpoint}s: is it routing?",
         )
-
-
-def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
-    """A few toys from familiar sides and from novel ones."""
-    from torchcaps.data.toys.stage import render
-
-    around = [(azimuth, 35) for azimuth in (300, 340, 20, 100, 180, 260)]
-    above = [(20, elevation) for elevation in (30, 35, 40, 50, 60, 70)]
-    for place, (viewpoint, views) in enumerate({"azimuth": around, "elevation": above}.items()):
-        drawn = [
-            [
-                render(toy, 0, azimuth, elevation, 2, eye="left")[0].numpy() / 255
-                for azimuth, elevation in views
-            ]
-            for toy in categories
-        ]
-        study.figure(
-            f"{viewpoint}s",
-            image_grid(
-                drawn,
-                rows=categories,
-                columns=[f"{view[place]}°" for view in views],
-                colours="gray",
-                cell=0.8,
-            ),
-            caption=f"Test toys by {viewpoint}: the first three columns are among the familiar views, the "
-            "last three among the novel ones.",
-        )
-
-
-def draw_courses(study: Study, courses: dict[str, dict[str, list[Moment]]]) -> None:
-    """Novel error against familiar error, epoch by epoch."""
-    figure = new_figure(5.6, 7.6)
-    for axis, (viewpoint, found) in zip(axes_of(figure, 2, 1), courses.items()):
-        level = common_level([found[name] for name in (CAPS, BASE)])
-        for name, moments in found.items():
-            colour = NETWORKS[name][2]
-            places = [moment.familiar for moment in moments], [moment.novel for moment in moments]
-            axis.plot(*places, marker="o", markersize=4, color=colour, label=name)
-            chosen = at_level(moments, level)
-            axis.plot(
-                chosen.familiar,
-                chosen.novel,
-                "o",
-                markersize=11,
-                markerfacecolor="none",
-                markeredgecolor=colour,
-            )
-        axis.axvline(level, color=QUIET, linewidth=0.8, linestyle=":")
-        axis.set(
-            title=f"novel {viewpoint}s",
-            xlabel="error on familiar views (%)",
-            ylabel="error on novel views (%)",
-        )
-        axis.invert_xaxis()
-    axis.legend(fontsize=8, loc="upper right", frameon=False)
-    study.figure(
-        "courses",
-        figure,
-        caption="Every dot is an epoch; learning goes to the right. At the dotted line the networks are "
-        "equally good on familiar views, and the circles are the models compared: the lower one knows more "
-        "of the views it has never seen.",
-    )
-
-
-def draw_by_view(study: Study, by_view: dict[str, dict[str, dict[int, float]]]) -> None:
-    """Error against the angle of view, familiar angles shaded."""
-    figure = new_figure(5.6, 6.6)
-    for axis, (viewpoint, found) in zip(axes_of(figure, 2, 1), by_view.items()):
-        for name, errors in found.items():
-            points = sorted((angle(viewpoint, view), error) for view, error in errors.items())
-            axis.plot(*zip(*points), marker="o", markersize=4, color=NETWORKS[name][2], label=name)
-        edges = sorted(angle(viewpoint, view) for view in FAMILIAR[viewpoint])
-        axis.axvspan(edges[0], edges[-1], color=FAINT, alpha=0.6, linewidth=0)
-        axis.set(xlabel=f"{viewpoint} (degrees)", ylabel="error (%)")
-        axis.set_ylim(bottom=0)
-    figure.axes[0].legend(fontsize=8, loc="best", frameon=False)
-    study.figure(
-        "by_view",
-        figure,
-        caption="Error of the models compared, by the angle from which test toys are seen; angles of "
-        "training shaded. An azimuth of 0° looks the toy in the face, 180° is its back.",
-    )
-
-
-def angle(viewpoint: str, code: int) -> float:
-    """Degrees of a view; azimuths from −180 so that the familiar ones lie together.
-
-    >>> angle("azimuth", 34), angle("elevation", 2)
-    (-20.0, 40.0)
-    """
-    if viewpoint == "elevation":
-        return elevation_degrees(code)
-    degrees = azimuth_degrees(code)
-    return degrees - 360 if degrees >= 180 else degrees
 
 
 CLAIM = Claim(

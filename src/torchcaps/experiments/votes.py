@@ -9,10 +9,10 @@ from torch import Tensor
 
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import CAPSULES, CNN, INK, QUIET, axes_of, new_figure
-from torchcaps.experiments.study import Study
 from torchcaps.experiments.votes_verdicts import ROUTED, UNIFORM, judge
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, QUIET, axes_of, new_figure
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import Model
 from torchcaps.training import Recipe, default_recipe, load_recipe, predict
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchcaps.experiments.chance import chance
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.chance import chance
+from torchcaps.experiments.workbench.study import Study
 
 ROUTED, UNIFORM = "EM routing", "uniform (1 iteration)"
 # A cluster counts as tighter than another if its distances are at most so much of the other's.

@@ -123,3 +123,35 @@ class PerCapsule(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Map each capsule's numbers by its own matrix."""
         return torch.einsum("bki,kio->bko", values, self.weight) + self.bias
+
+
+class PlainAutoencoder(nn.Module):
+    """As many units as a transforming auto-encoder has, without capsules: all see all.
+
+    The code has as many numbers; the change stands beside it as further input, and what to do with it is left
+    to the generation units.
+
+    Args:
+        image_shape: (channels, height, width).
+        recognition: recognition units in all.
+        code: numbers in the code.
+        generation: generation units in all.
+        change: numbers in a change.
+    """
+
+    def __init__(
+        self, image_shape: tuple[int, int, int], recognition: int, code: int, generation: int, change: int
+    ) -> None:
+        super().__init__()
+        self.image_shape = image_shape
+        self.recognise = nn.Linear(prod(image_shape), recognition)
+        self.code = nn.Linear(recognition, code)
+        self.generate = nn.Linear(code + change, generation)
+        self.draw = nn.Linear(generation, prod(image_shape))
+
+    def forward(self, images: Tensor, change: Tensor) -> Redrawn:
+        """Draw images as they would be after the change; its code as capsules that say one number each."""
+        code = self.code(torch.sigmoid(self.recognise(images.flatten(1))))
+        units = torch.sigmoid(self.generate(torch.cat([code, change.flatten(1)], dim=1)))
+        drawn = self.draw(units).unflatten(1, self.image_shape)
+        return Redrawn(drawn, Capsules(code.unsqueeze(2), torch.ones_like(code)))

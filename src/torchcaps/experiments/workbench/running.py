@@ -6,11 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.folder import add_seconds, take_folder
-from torchcaps.experiments.on_disk import write_table, write_text
-from torchcaps.experiments.report import report_html
-from torchcaps.experiments.study import Interrupted, Study, deadline_of
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.folder import add_seconds, take_folder
+from torchcaps.experiments.workbench.on_disk import write_table, write_text
+from torchcaps.experiments.workbench.report import report_html
+from torchcaps.experiments.workbench.study import Interrupted, Study, deadline_of
 from torchcaps.training.environment import describe_environment
 from torchcaps.training.watching import Watcher
 

@@ -4,8 +4,8 @@ import pytest
 
 from torchcaps.data import load
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.matching import Moment, at_level, common_level, course
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import default_recipe
 from torchcaps.training.weights import load_weights, read_tensors
 
@@ -46,7 +46,7 @@ def test_a_course_is_not_measured_twice(study: Study, monkeypatch: pytest.Monkey
     def fail(path: Path) -> None:
         raise AssertionError(f"{path} was read again")
 
-    monkeypatch.setattr("torchcaps.experiments.matching.load_weights", fail)
+    monkeypatch.setattr("torchcaps.experiments.workbench.matching.load_weights", fail)
     assert course(study, "twin", images, images) == before
 
 

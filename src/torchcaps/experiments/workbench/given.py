@@ -5,7 +5,7 @@ from torchcaps.data.locations import DATA_VARIABLE, user_folders
 from torchcaps.data.norb_files import parts_in_folder
 from torchcaps.data.smallnorb import SMALLNORB
 from torchcaps.data.sources import existing
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.study import Study
 
 
 def norb_like(study: Study) -> str:

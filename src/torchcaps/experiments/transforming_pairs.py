@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 
 from torchcaps.data.atomic import replaced_on_success
 from torchcaps.data.batches import mixed
-from torchcaps.experiments.study import Interrupted, Study
+from torchcaps.experiments.workbench.study import Interrupted, Study
 from torchcaps.training.average import WeightAverage
 from torchcaps.training.recipe import SchedulePart
 from torchcaps.training.schedules import learning_rate_factor

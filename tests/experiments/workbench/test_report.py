@@ -4,10 +4,10 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.numerals import column_texts
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.numerals import column_texts
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Study
 
 
 def page_of(run, folder: Path) -> str:
@@ -55,6 +55,6 @@ def test_a_percent_sign_stays_with_its_number(tmp_path: Path) -> None:
 
 
 def test_figures_and_tables_scroll_on_a_phone_by_themselves() -> None:
-    style = files("torchcaps.experiments").joinpath("report.css").read_text(encoding="utf-8")
+    style = files("torchcaps.experiments.workbench").joinpath("report.css").read_text(encoding="utf-8")
     assert ".paper img { max-width: 44rem; }" in style[style.index("@media (max-width: 40rem)") :]
     assert "tr > :first-child { position: sticky; left: 0; background: var(--behind); }" in style

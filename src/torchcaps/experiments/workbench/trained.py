@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torchcaps.experiments.on_disk import read_table, write_text
+from torchcaps.experiments.workbench.on_disk import read_table, write_text
 from torchcaps.training.errors import RunError
 from torchcaps.training.recipe import Recipe
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torchcaps
-from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
-from torchcaps.experiments.on_disk import plain, read_kept, read_table, write_table
-from torchcaps.experiments.trained import check_same_recipe, epoch_files, result_of
+from torchcaps.experiments.workbench.found import Figure, Found, Table, Text, Verdict
+from torchcaps.experiments.workbench.on_disk import plain, read_kept, read_table, write_table
+from torchcaps.experiments.workbench.trained import check_same_recipe, epoch_files, result_of
 from torchcaps.models import Model, list_pretrained, pretrained_path
 from torchcaps.training.engine import train
 from torchcaps.training.errors import RunError
@@ -206,13 +206,13 @@ class Study:
 
     def figure(self, name: str, drawing: Drawing, *, caption: str) -> None:
         """A figure of the report, written as PNG and SVG; the caption says what to see in it."""
-        from torchcaps.experiments.drawing import save_figure
+        from torchcaps.experiments.workbench.drawing import save_figure
 
         self.found.append(Figure(name, save_figure(drawing, self.out / name), caption))
 
     def animation(self, name: str, frames: Sequence[Any], *, caption: str, milliseconds: int = 400) -> None:
         """A moving figure of the report: drawings, written one after the other as a GIF."""
-        from torchcaps.experiments.drawing import save_animation
+        from torchcaps.experiments.workbench.drawing import save_animation
 
         path = save_animation(frames, self.out / f"{name}.gif", milliseconds)
         self.found.append(Figure(name, path, caption))
@@ -245,12 +245,3 @@ class Study:
 def deadline_of(budget: float | None) -> float | None:
     """The clock at which a budget of seconds that starts now is used up."""
     return Stopper(budget).deadline
-
-
-def percents(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Shares as percentages, to two places.
-
-    >>> percents({"error": 0.01234})
-    {'error': 1.23}
-    """
-    return {name: round(100 * value, 2) for name, value in numbers.items()}

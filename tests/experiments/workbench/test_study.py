@@ -8,11 +8,11 @@ from shutil import rmtree
 
 import pytest
 
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.drawing import axes_of, new_figure
 from torchcaps.experiments.listing import NAMES, find_claim, list_claims
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Interrupted, Study
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.drawing import axes_of, new_figure
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Interrupted, Study
 from torchcaps.models import list_pretrained
 from torchcaps.training import default_recipe
 from torchcaps.training.errors import RunError

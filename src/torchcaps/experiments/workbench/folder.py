@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchcaps.experiments.on_disk import read_table, write_table
+from torchcaps.experiments.workbench.on_disk import read_table, write_table
 
 # What a training leaves, and so does an experiment that ended: beside no study.json they are not ours.
 OTHERS = ("recipe.toml", "result.json")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import Model, list_pretrained
 from torchcaps.training import Recipe
 

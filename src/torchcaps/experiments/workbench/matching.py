@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.study import Study
+from torchcaps.experiments.workbench.study import Study
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.weights import load_weights
 

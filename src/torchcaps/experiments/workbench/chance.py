@@ -21,3 +21,12 @@ def chance(one: float, other: float, count: int, other_count: int | None = None)
     """
     variances = ((one, count), (other, other_count or count))
     return 2 * sum(share * (100 - share) / max(1, images) for share, images in variances) ** 0.5
+
+
+def ahead(one: float, other: float, count: int) -> bool:
+    """Whether one share in percent is larger than another by more than chance, both of `count` images.
+
+    >>> ahead(100.0, 50.0, 100), ahead(51.0, 50.0, 100)
+    (True, False)
+    """
+    return one - other > chance(one, other, count)

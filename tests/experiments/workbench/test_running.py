@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from torchcaps.data.smallnorb import SMALLNORB
-from torchcaps.experiments import running
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.given import norb_like
-from torchcaps.experiments.running import reproduce
-from torchcaps.experiments.study import Interrupted, Study
+from torchcaps.experiments.workbench import running
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.given import norb_like
+from torchcaps.experiments.workbench.running import reproduce
+from torchcaps.experiments.workbench.study import Interrupted, Study
 
 
 def nothing(study: Study) -> None:

@@ -9,9 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from torchcaps.experiments.claim import Claim
-from torchcaps.experiments.found import Figure, Found, Table, Text, Verdict
-from torchcaps.experiments.numerals import column_texts, is_number
+from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.workbench.found import Figure, Found, Table, Text, Verdict
+from torchcaps.experiments.workbench.numerals import column_texts, is_number
 from torchcaps.training.results_page import counted
 
 KINDS = {".svg": "image/svg+xml", ".gif": "image/gif"}
@@ -22,7 +22,7 @@ def report_html(claim: Claim, result: dict[str, Any], found: Sequence[Found]) ->
     """The whole page; the verdicts stand first, then everything in the order it was found."""
     verdicts = [each for each in found if isinstance(each, Verdict)]
     others = [each for each in found if not isinstance(each, Verdict)]
-    style = files("torchcaps.experiments").joinpath("report.css").read_text(encoding="utf-8")
+    style = files("torchcaps.experiments.workbench").joinpath("report.css").read_text(encoding="utf-8")
     form = "quick form, on small data" if result["quick"] else "full form"
     return f"""<!doctype html>
 <html lang="en">

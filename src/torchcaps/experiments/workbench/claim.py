@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchcaps.experiments.study import Study
+    from torchcaps.experiments.workbench.study import Study
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Claim:
         source: who says it, and where.
         data: what the full form needs, such as `"MNIST"`.
         quick_data: what `--quick` runs on: nothing that must be fetched.
-        minutes: how long the full form takes on 2 CPU cores, about.
+        minutes: how long the full form is estimated to take on 2 CPU cores.
         run: does it all, and leaves what it found with the study.
     """
 
