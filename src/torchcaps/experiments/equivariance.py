@@ -109,7 +109,7 @@ def shortened(recipe: Recipe) -> Recipe:
         [
             'data.name="digits"',
             "data.options.size=24",
-            "data.preprocess.shift=2",
+            "data.preprocess={shift=2}",
             smaller,
             f"loss.reconstruction={0.005 if draws else 0.0}",
             "optimiser.learning_rate=2e-3",
