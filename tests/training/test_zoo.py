@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
 from torchcaps.models import pretrained
-from torchcaps.training import default_recipe, train
+from torchcaps.training import default_recipe, load_recipe, train
 from torchcaps.training.errors import RunError
 from torchcaps.training.results_page import results_page
 from torchcaps.training.weights import load_weights
@@ -61,3 +62,12 @@ def test_the_page_is_made_from_the_results() -> None:
     if not page.is_file():
         pytest.skip("no results yet")
     assert page.read_text(encoding="utf-8") == results_page(ROOT / "results")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) -> None:
+    result = json.loads(path.read_text(encoding="utf-8"))
+    recipe = load_recipe(path.stem.removesuffix(f"-seed{result['seed']}")).override(
+        [f"seed={result['seed']}"]
+    )
+    assert result["recipe"] == json.loads(json.dumps(asdict(recipe)))

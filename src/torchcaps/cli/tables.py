@@ -132,7 +132,7 @@ def claim_table() -> None:
         table.add_row(claim.name, claim.claim, claim.data, str(claim.minutes))
     console = Console(highlight=False)
     console.print(table)
-    console.print("\nMinutes on 2 CPU cores; every one has a --quick form of at most 3, which needs nothing.")
+    console.print("\nMinutes as estimated for 2 CPU cores; every one has a --quick form of at most 3, which needs nothing.")
 
 
 def dataset_table() -> None:

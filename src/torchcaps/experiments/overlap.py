@@ -258,6 +258,6 @@ CLAIM = Claim(
     source="Sabour, Frosst, Hinton, “Dynamic Routing Between Capsules” (2017), section 6 and figure 5",
     data="MNIST, laid over each other",
     quick_data="scikit-learn's digits, laid over each other",
-    minutes=100,
+    minutes=40,
     run=run,
 )

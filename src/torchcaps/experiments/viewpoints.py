@@ -213,6 +213,6 @@ CLAIM = Claim(
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018), Table 2",
     data="rendered toys (made on first use), or smallNORB in --data-dir",
     quick_data="rendered toys, a few views",
-    minutes=30,
+    minutes=60,
     run=run,
 )

@@ -47,7 +47,7 @@ def row(model: str, data: str, runs: list[dict[str, Any]]) -> list[str]:
     """One network on one data set, over all its seeds."""
     first = runs[0]
     others = [name for name in first["metrics"] if name != "test"]
-    hours = mean(each["seconds"] for each in runs) / 60
+    minutes = mean(each["seconds"] for each in runs) / 60
     return [
         f"`{model}`",
         f"{first['weights']:,}",
@@ -56,7 +56,7 @@ def row(model: str, data: str, runs: list[dict[str, Any]]) -> list[str]:
         "; ".join(other(name, [each["metrics"][name] for each in runs]) for name in others) or "–",
         PUBLISHED.get((model, data), "–"),
         str(first["epochs"]),
-        f"{hours:.0f} min, {counted(first['environment']['threads'], 'thread')}",
+        f"{minutes:.0f} min, {counted(first['environment']['threads'], 'thread')}",
         f"`{first['environment']['command']}`",
     ]
 

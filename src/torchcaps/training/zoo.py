@@ -29,7 +29,7 @@ def record(run: str | Path, results: str | Path = "results") -> Path:
     """Copy what a run came to into the folder of results; returns the file written.
 
     Args:
-        run: folder of a run that has ended.
+        run: folder of a run that has ended, called as its recipe, with `-seed1` behind it for seed 1.
         results: where results are kept, one JSON file per run.
     """
     run = Path(run)
@@ -43,8 +43,13 @@ def record(run: str | Path, results: str | Path = "results") -> Path:
 
 
 def command(run: Path, result: dict[str, Any]) -> str:
-    """What to type to make the run again: the recipe of this name holds everything else."""
-    return f"torchcaps train {run.name}" + (f" --seed {result['seed']}" if result["seed"] else "")
+    """What to type to make the run again: the recipe of this name holds everything else.
+
+    >>> command(Path("runs/mnist-capsnet-seed2"), {"seed": 2})
+    'torchcaps train mnist-capsnet --seed 2'
+    """
+    recipe = run.name.removesuffix(f"-seed{result['seed']}")
+    return f"torchcaps train {recipe}" + (f" --seed {result['seed']}" if result["seed"] else "")
 
 
 def read_result(run: Path) -> dict[str, Any]:
