@@ -138,6 +138,7 @@ def test_an_empty_batch_passes(images: torch.Tensor) -> None:
     assert augment.random_crop(none, 8).shape == (0, 2, 8, 8)
     assert augment.standardise(none).shape == (0, 2, 12, 10)
     assert augment.resize(none, 4).shape == (0, 2, 4, 4)
+    assert augment.turn(none, 10, 0.1).shape == (0, 2, 12, 10)
 
 
 def test_without_a_generator_torchs_own_is_used(images: torch.Tensor) -> None:

@@ -60,6 +60,7 @@ def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor)
         ({"standardise": 1}, "'standardise' must be true or false"),
         ({"resize": 20, "crop": 32}, "does not fit"),
         ({"turn": -5}, "'turn' must be a number of at least 0"),
+        ({"turn": float("inf")}, "'turn' must be a number of at least 0"),
         ({"zoom": 1.0}, "'zoom' must be less than 1"),
         ({"standardize": True}, "did you mean 'standardise'"),
     ],

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from torchcaps.models import pretrained
-from torchcaps.training import default_recipe, load_recipe, train
+from torchcaps.models import list_pretrained, pretrained
+from torchcaps.models.pretrained import MOST_BYTES
+from torchcaps.training import Recipe, default_recipe, load_recipe, recording, train, zoo
 from torchcaps.training.errors import RunError
+from torchcaps.training.recording import recipe_name, record
 from torchcaps.training.results_page import results_page
-from torchcaps.training.weights import load_weights
-from torchcaps.training.zoo import record, ship
+from torchcaps.training.run import digest
+from torchcaps.training.weights import load_weights, save_weights
+from torchcaps.training.zoo import check_shipped, keep_entry, ship
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,33 +33,172 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_result_is_what_the_run_wrote(run: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def known(run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the recipe that the run came from, as if it came with torchcaps."""
+    monkeypatch.setattr(recording, "list_recipes", lambda: {"digits-pooled-cnn": run / "recipe.toml"})
+    return "digits-pooled-cnn"
+
+
+@pytest.fixture
+def copied(run: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be tampered with."""
+    return Path(shutil.copytree(run, tmp_path / "copied"))
+
+
+def change(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_result_is_what_the_run_wrote(run: Path, known: str, tmp_path: Path) -> None:
     written = json.loads(record(run, tmp_path).read_text())
     source = json.loads((run / "result.json").read_text())
-    for name in ("metrics", "recipe", "seed", "epochs", "seconds", "sha256", "images_per_second"):
+    for name in ("metrics", "recipe", "seed", "epochs", "seconds", "sha256", "images_per_second", "ended_at"):
         assert written[name] == source[name]
-    assert written["environment"]["command"] == "torchcaps train digits-pooled-cnn"
+    (sitting,) = json.loads((run / "environment.json").read_text())
+    assert written["sittings"] == [{"started": sitting["started"], "git": sitting["git"]}]
+    assert written["environment"]["command"] == f"torchcaps train {known}"
+    assert str(run) not in json.dumps(written)
     page = results_page(tmp_path)
     assert f"{100 * source['metrics']['test']['error']:.2f}" in page
-    assert "`torchcaps train digits-pooled-cnn`" in page
+    assert f"`torchcaps train {known}`" in page
 
 
-def test_a_run_that_has_not_ended_gives_no_result(tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_text('{"status": "budget"}')
+def test_a_run_from_no_known_recipe_says_what_was_typed(run: Path, tmp_path: Path) -> None:
+    written = json.loads(record(run, tmp_path).read_text())
+    (sitting,) = json.loads((run / "environment.json").read_text())
+    assert written["environment"]["command"] == shlex.join(["torchcaps", *sitting["command"][1:]])
+
+
+def test_another_seed_has_a_file_and_a_command_of_its_own(copied: Path, known: str, tmp_path: Path) -> None:
+    recipe = load_recipe(str(copied / "recipe.toml")).override(["seed=3"])
+    (copied / "recipe.toml").write_text(recipe.to_toml())
+    change(copied / "result.json", recipe=recipe.to_table(), seed=3)
+    path = record(copied, tmp_path)
+    assert path.name == f"{known}-seed3.json"
+    assert json.loads(path.read_text())["environment"]["command"] == f"torchcaps train {known} --seed 3"
+
+
+def test_seeds_are_averaged_and_other_experiments_are_not(run: Path, known: str, tmp_path: Path) -> None:
+    first = json.loads(record(run, tmp_path).read_text())
+    for seed, error in ((1, 0.2), (2, 0.4)):
+        command = f"torchcaps train {known} --seed {seed}"
+        metrics = {"test": {**first["metrics"]["test"], "error": error}}
+        again = first | {"seed": seed, "metrics": metrics, "environment": {"command": command, "threads": 1}}
+        (tmp_path / f"{known}-seed{seed}.json").write_text(json.dumps(again))
+    change(tmp_path / f"{known}.json", metrics={"test": {"error": 0.3}, "test_crops": {"error": 0.25}})
+    other = first | {"environment": {"command": "torchcaps train another", "threads": 1}}
+    (tmp_path / "another.json").write_text(json.dumps(other))
+    page = results_page(tmp_path)
+    assert "| 30.00 ± 10.00 (3 seeds) | several crops 25.00 |" in page
+    assert "`torchcaps train another`" in page
+    shutil.copy(tmp_path / "another.json", tmp_path / "twice.json")
+    with pytest.raises(ValueError, match="two results of the same seed"):
+        results_page(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[", "{}", '{"status": "budget"}', '{"status": "ended", "recipe": {}}'])
+def test_a_file_that_is_no_result_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "strange.json").write_text(text)
+    with pytest.raises(ValueError, match=r"strange\.json is not the result of a run that has ended"):
+        results_page(tmp_path)
+
+
+def test_what_is_not_an_ended_run_gives_no_result(copied: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not the folder of a run"):
+        record(tmp_path / "nowhere", tmp_path / "results")
+    change(copied / "result.json", status="budget")
     with pytest.raises(RunError, match="has not ended"):
-        record(tmp_path, tmp_path / "results")
+        record(copied, tmp_path / "results")
 
 
-def test_shipped_weights_are_halved_and_tested(run: Path, tmp_path: Path) -> None:
-    entry = ship(run, tmp_path)
-    halved, card = load_weights(tmp_path / entry["file"])
+def test_a_result_about_other_weights_is_refused(copied: Path, known: str, tmp_path: Path) -> None:
+    model, card = load_weights(copied / "last.safetensors")
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    save_weights(copied / "last.safetensors", model, card)
+    for taken in (lambda: record(copied, tmp_path / "results"), lambda: ship(copied, tmp_path)):
+        with pytest.raises(RunError, match="is about other weights"):
+            taken()
+
+
+def test_a_result_about_another_recipe_is_refused(copied: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(str(copied / "recipe.toml")).override(["training.epochs=7"])
+    (copied / "recipe.toml").write_text(recipe.to_toml())
+    with pytest.raises(RunError, match="is about another recipe"):
+        record(copied, tmp_path / "results")
+
+
+@pytest.fixture
+def package(run: Path, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of shipped weights that holds the run's."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    ship(run, folder)
+    monkeypatch.setattr(pretrained, "FOLDER", folder)
+    return folder
+
+
+def test_shipped_weights_are_halved_and_tested(run: Path, known: str, package: Path) -> None:
+    (entry,) = list_pretrained()
+    halved, card = load_weights(package / entry["file"])
     whole, _ = load_weights(run / "last.safetensors")
     for name, tensor in whole.state_dict().items():
         assert torch.equal(halved.state_dict()[name], tensor.half().float()), name
     assert card.classes == tuple("0123456789")
+    assert entry["recipe"] == known
     assert entry["sample"]["count"] == 355
     assert entry["sample"]["right"] == round(entry["metrics"]["test"]["accuracy"] * 355)
-    assert entry["sha256"] == pretrained.digest(tmp_path / entry["file"], 0)
+    assert entry["sha256"] == pretrained.digest(package / entry["file"], 0)
+    check_shipped("pooled_cnn", "digits")
+
+
+@pytest.mark.parametrize(("name", "more"), [("right", 2), ("score", 0.01), ("count", 1)])
+def test_the_check_of_shipped_weights_can_fail(package: Path, name: str, more: float) -> None:
+    (entry,) = list_pretrained()
+    entry["sample"][name] += more
+    keep_entry(entry, package)
+    with pytest.raises(RunError, match="the index says"):
+        check_shipped("pooled_cnn", "digits")
+
+
+def test_weights_that_are_a_little_off_are_noticed(package: Path) -> None:
+    (entry,) = list_pretrained()
+    model, card = load_weights(package / entry["file"])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(
+                1 + 0.03 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+            )
+    save_weights(package / entry["file"], model, card)
+    keep_entry({**entry, "sha256": digest(package / entry["file"])}, package)
+    with pytest.raises(RunError, match="the index says"):
+        check_shipped("pooled_cnn", "digits")
+
+
+def test_a_shipping_that_fails_leaves_what_was_there(
+    run: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name: path.read_bytes() for path in package.iterdir()}
+
+    def fails(*_: Any) -> None:
+        raise OSError("the disk of the data is gone")
+
+    monkeypatch.setattr(zoo, "test_all", fails)
+    with pytest.raises(OSError, match="is gone"):
+        ship(run, package)
+    assert {path.name: path.read_bytes() for path in package.iterdir()} == before
+
+
+def test_only_known_recipes_are_shipped(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no recipe that comes with torchcaps makes this run"):
+        ship(run, tmp_path)
+
+
+def test_weights_that_are_too_large_in_all_are_refused(run: Path, known: str, tmp_path: Path) -> None:
+    (tmp_path / "others.safetensors").write_bytes(bytes(MOST_BYTES))
+    with pytest.raises(RunError, match="and 15 are allowed"):
+        ship(run, tmp_path)
 
 
 def test_the_page_is_made_from_the_results() -> None:
@@ -67,7 +211,26 @@ def test_the_page_is_made_from_the_results() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
 def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) -> None:
     result = json.loads(path.read_text(encoding="utf-8"))
-    recipe = load_recipe(path.stem.removesuffix(f"-seed{result['seed']}")).override(
-        [f"seed={result['seed']}"]
+    name = path.stem.removesuffix(f"-seed{result['seed']}")
+    assert recipe_name(Recipe.from_table(result["recipe"])) == name
+    assert result["environment"]["command"].split()[:3] == ["torchcaps", "train", name]
+
+
+@pytest.mark.parametrize("entry", list_pretrained(), ids=lambda entry: entry["file"])
+def test_what_the_index_says_is_what_the_results_say(entry: dict[str, Any]) -> None:
+    result = json.loads((ROOT / "results" / f"{entry['recipe']}.json").read_text(encoding="utf-8"))
+    assert entry["trained"] == {name: result[name] for name in zoo.TRAINED}
+    assert entry["weights"] == result["weights"]
+    assert entry["bytes"] == (pretrained.FOLDER / entry["file"]).stat().st_size
+    assert (entry["model"], entry["data"]) == (
+        result["recipe"]["model"]["name"],
+        result["recipe"]["data"]["name"],
     )
-    assert result["recipe"] == json.loads(json.dumps(asdict(recipe)))
+    assert entry["metrics"].keys() == result["metrics"].keys()
+    for name, test in entry["metrics"].items():
+        # Rounding to half precision may cost an image in a thousand, and no more.
+        assert abs(test["error"] - result["metrics"][name]["error"]) < 1e-3, name
+    # The sample is of the same images as the whole, so that a share far from the whole's is a lie of either.
+    right, test = entry["sample"]["right"] / entry["sample"]["count"], entry["metrics"]["test"]
+    doubt = 4 * (test["error"] * test["accuracy"] / entry["sample"]["count"]) ** 0.5 + 2e-3
+    assert abs(right - test["accuracy"]) < doubt

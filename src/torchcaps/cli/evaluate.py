@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Argument(metavar="RUN", help="A run's folder or a weights file; by default the newest run."),
+        typer.Argument(
+            metavar="RUN",
+            help="A run's folder, a weights file, or shipped weights by name; by default the newest run.",
+        ),
     ] = None,
     data: Annotated[
         Optional[str],  # noqa: UP045
@@ -36,6 +39,7 @@ def evaluate(
     [bold]Examples[/bold]
 
       torchcaps evaluate runs/mnist-shared_capsnet
+      torchcaps evaluate shared_capsnet-mnist
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits --set overlap=4
       torchcaps evaluate runs/smallnorb --crops 3 --figure confusion.png
       torchcaps evaluate runs/azimuth --split test_novel --json
@@ -54,9 +58,10 @@ def evaluate(
     if weights not in ("last", "best"):
         raise ValueError(f"--weights is last or best, got {weights!r}")
     path = run / f"{weights}.safetensors" if run.is_dir() else run
-    model, card = load_weights(path if path.is_file() else find_weights(run))
+    path = path if path.is_file() else find_weights(run)
+    model, card = load_weights(path)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    images = load_images(run, data, data_dir, split, option_table(settings))
+    images = load_images(path, data, data_dir, split, option_table(settings))
     preprocess = preprocess_of(card)
     if images.image_size != card.image_size and model.any_size and preprocess.crop is None:
         preprocess = Preprocess(standardise=preprocess.standardise)
@@ -76,17 +81,24 @@ def evaluate(
 
 
 def load_images(
-    run: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
+    weights: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
 ) -> ImageSet:
-    """The images to test on: another data set's, or those of the run's own recipe."""
+    """The images to test on: another data set's, or those that the run or the package tested on."""
     from dataclasses import replace
 
     from torchcaps.data import load
+    from torchcaps.models import list_pretrained, pretrained
     from torchcaps.training.recipe import Recipe
+    from torchcaps.training.recipe_files import load_recipe
     from torchcaps.training.splits import load_other, load_split, test_split
 
-    recipe_file = (run if run.is_dir() else run.parent) / "recipe.toml"
-    recipe = Recipe.from_file(recipe_file) if recipe_file.is_file() else None
+    recipe_file = weights.parent / "recipe.toml"
+    shipped = [each for each in list_pretrained() if weights == pretrained.FOLDER / each["file"]]
+    recipe: Recipe | None = None
+    if recipe_file.is_file():
+        recipe = Recipe.from_file(recipe_file)
+    elif shipped:
+        recipe = load_recipe(shipped[0]["recipe"])
     if recipe is not None and data_dir is not None:
         recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
     if recipe is None or (data and (options or split)):

@@ -42,5 +42,8 @@ def newest_run() -> Path:
     """The run under `runs/` that was saved last."""
     saved = sorted(RUNS.glob("*/last.safetensors"), key=lambda path: path.stat().st_mtime)
     if not saved:
-        raise ValueError("there is no run in runs/ yet: train a model first, or say which with --run")
+        raise ValueError(
+            "there is no run in runs/ yet: train a model first, or name a run, or weights that "
+            "torchcaps models lists"
+        )
     return saved[-1].parent

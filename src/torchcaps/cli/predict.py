@@ -12,7 +12,9 @@ def predict(
     images: Annotated[list[Path], typer.Argument(help="Image files of any kind and size.")],
     run: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="A run's folder or a weights file; by default the newest run."),
+        typer.Option(
+            help="A run's folder, a weights file, or shipped weights by name; by default the newest run."
+        ),
     ] = None,
     invert: Annotated[
         Optional[bool],  # noqa: UP045
@@ -29,6 +31,7 @@ def predict(
     [bold]Examples[/bold]
 
       torchcaps predict photo.png
+      torchcaps predict digit.png --run capsnet_small-mnist
       torchcaps predict scans/*.jpg --run runs/mnist-shared_capsnet --invert
       torchcaps predict photo.png --json
     """

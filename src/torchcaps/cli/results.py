@@ -6,6 +6,7 @@ from typing import Annotated, Optional
 import typer
 
 RESULTS, PAGE = Path("results"), Path("RESULTS.md")
+CHECKOUT = Path(__file__).parents[3]
 
 
 def results(
@@ -24,17 +25,22 @@ def results(
       torchcaps results
       torchcaps results runs/mnist-capsnet-small --ship
     """
-    from torchcaps.training.results_page import results_page
-    from torchcaps.training.zoo import record
+    from torchcaps.training.recording import record
+    from torchcaps.training.results_page import HEAD, results_page
     from torchcaps.training.zoo import ship as put
 
+    if not runs and not RESULTS.is_dir():
+        raise ValueError("there is no folder results/ here: run this in a checkout, or give a run")
+    if PAGE.is_file() and not PAGE.read_text(encoding="utf-8").startswith(HEAD.splitlines()[0]):
+        raise ValueError(f"{PAGE} here was not made by this command and would be lost: move it away first")
+    if ship and not (CHECKOUT / "pyproject.toml").is_file():
+        raise ValueError("--ship puts weights into a checkout of torchcaps; this one is installed")
     for run in runs or []:
-        typer.echo(f"{run} → {record(run, RESULTS)}")
         if ship:
             entry = put(run)
             error = 100 * entry["metrics"]["test"]["error"]
             typer.echo(f"{entry['file']}: {entry['bytes'] / 1e6:.1f} MB, error {error:.2f} %")
-    if not RESULTS.is_dir():
-        raise ValueError("there is no folder results/ here: run this in a checkout, or give a run")
-    PAGE.write_text(results_page(RESULTS), encoding="utf-8")
+        typer.echo(f"{run} → {record(run, RESULTS)}")
+    text = results_page(RESULTS)
+    PAGE.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {PAGE}")

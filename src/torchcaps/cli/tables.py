@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,14 +14,22 @@ if TYPE_CHECKING:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without ornaments; columns whose name starts with `>` are numbers, set to the right."""
+    """A table without ornaments; those that start with `>` are numbers, with `=` names to copy."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         # A long word is broken rather than cut off: nothing that was measured goes missing.
         table.add_column(
-            column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+            column.lstrip(">="),
+            justify="right" if column.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=column.startswith("="),
         )
     return table
+
+
+def wide_console() -> Console:
+    """Standard output; a pipe has no width, so that whoever reads it finds every name on one line."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def figures_table(rows: list[dict[str, Any]]) -> Table:
@@ -92,7 +101,7 @@ def model_table(classes: int, channels: int, size: int) -> None:
 
     from torchcaps.models.registry import MODELS, create_model
 
-    table = plain_table("model", ">weights", "what it is")
+    table = plain_table("=model", ">weights", "what it is")
     for name in MODELS.names():
         try:
             # Built without memory for the weights: only their shapes are asked for.
@@ -102,7 +111,7 @@ def model_table(classes: int, channels: int, size: int) -> None:
         except ValueError:
             weights = "too small"
         table.add_row(name, weights, first_line(MODELS[name]))
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(table)
     console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
     shipped_table(console)
@@ -112,15 +121,16 @@ def shipped_table(console: Console) -> None:
     """Print the trained weights that come with the package."""
     from torchcaps.models import list_pretrained
 
-    table = plain_table("trained", "on", ">weights", ">error", ">size", "recipe")
+    table = plain_table("=trained", "=on", ">weights", ">accuracy", ">size", "=recipe")
     entries = list_pretrained()
     for entry in entries:
-        error = percent(entry["metrics"]["test"]["error"])
+        right = percent(entry["metrics"]["test"]["accuracy"])
         size = f"{entry['bytes'] / 1e6:.1f} MB"
-        table.add_row(entry["model"], entry["data"], f"{entry['weights']:,}", error, size, entry["recipe"])
+        table.add_row(entry["model"], entry["data"], f"{entry['weights']:,}", right, size, entry["recipe"])
     if entries:
         console.print("\nTrained weights in the package: create_model(name, pretrained=data)\n")
         console.print(table)
+        console.print("\nOn the command line: torchcaps predict digit.png --run capsnet_small-mnist")
 
 
 def claim_table() -> None:
@@ -132,7 +142,10 @@ def claim_table() -> None:
         table.add_row(claim.name, claim.claim, claim.data, str(claim.minutes))
     console = Console(highlight=False)
     console.print(table)
-    console.print("\nMinutes as estimated for 2 CPU cores; every one has a --quick form of at most 3, which needs nothing.")
+    console.print(
+        "\nMinutes as estimated for 2 CPU cores; every one has a --quick form of at most 3, "
+        "which needs nothing."
+    )
 
 
 def dataset_table() -> None:

@@ -88,6 +88,8 @@ def turn_with(images: Tensor, degrees: float, zoom: float, numbers: Tensor) -> T
     tensor([1., 0., 0., 0.])
     """
     images = to_float(images)
+    if not len(images):  # a process may have no share of the last batch, and the grid wants some
+        return images
     signed = (2 * numbers - 1).to(images.dtype)
     angle, scale = signed[:, 0] * math.radians(degrees), 1 + zoom * signed[:, 1]
     # The grid says where each pixel of the result is read, so this is the inverse map; its axes run from −1

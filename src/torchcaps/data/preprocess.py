@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ class Preprocess:
     def _check(name: str, value: Any, types: tuple, at_least: int, optional: bool = False) -> None:
         if optional and value is None:
             return
-        if isinstance(value, bool) or not isinstance(value, types) or not value >= at_least:
+        if isinstance(value, bool) or not isinstance(value, types) or not at_least <= value < inf:
             kind = "a whole number" if types == (int,) else "a number"
             raise ValueError(
                 f"preprocessing option {name!r} must be {kind} of at least {at_least}, got {value!r}"

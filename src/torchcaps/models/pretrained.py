@@ -8,19 +8,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from torchcaps.models.base import Model
 from torchcaps.registry import suggest
 
 FOLDER = Path(__file__).parents[1] / "weights"
+# All weights together: what is fair to whoever installs the package.
+MOST_BYTES = 15_000_000
+NEEDED = ("model", "data", "file", "sha256")
 
 
 def list_pretrained() -> list[dict[str, Any]]:
     """What is known of each: `model`, `data`, `file`, `sha256`, `weights`, `bytes`, `metrics`, `recipe`."""
     path = FOLDER / "index.json"
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(entries, list) or not all(name in entry for entry in entries for name in NEEDED):
+            raise ValueError(f"not a list of entries with {', '.join(NEEDED)}")
+    except (OSError, ValueError, TypeError) as fault:
+        raise ValueError(f"{path} is missing or damaged ({fault}): install torchcaps again") from None
     return sorted(entries, key=lambda entry: (entry["model"], entry["data"]))
 
 
@@ -33,7 +41,7 @@ def pretrained_path(model: str, data: str) -> Path:
     """
     entries = {entry["data"]: entry for entry in list_pretrained() if entry["model"] == model}
     if data not in entries:
-        known = suggest(data, entries) if entries else "none of this model do."
+        known = suggest(str(data).lower(), entries) if entries else "none of this model do."
         raise ValueError(f"no weights of {model} trained on {data!r} come with torchcaps: {known}")
     entry = entries[data]
     path = FOLDER / entry["file"]
@@ -54,10 +62,22 @@ def digest(path: Path, changed: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def described(path: Path) -> dict[str, Any]:
-    """How to build the model that a weights file is for: its `model`, `options` and sizes."""
-    with safe_open(str(path), framework="pt") as file:
-        return json.loads((file.metadata() or {}).get("torchcaps", "{}"))
+def described(path: Path, model: str, data: str) -> dict[str, Any]:
+    """How to build the model that a weights file is for, if it is for `model` and was trained on `data`."""
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            card = json.loads((file.metadata() or {}).get("torchcaps", "{}"))
+        for what, wanted, found in (
+            ("of the model", model, card["model"]),
+            ("trained on", data, card["facts"]["data"]),
+        ):
+            if found != wanted:
+                raise ValueError(
+                    f"{path} holds weights {what} {found}, not {wanted}: install torchcaps again"
+                )
+    except (SafetensorError, KeyError, TypeError) as fault:
+        raise ValueError(f"{path} is damaged ({fault!r}): install torchcaps again") from None
+    return card
 
 
 def load_tensors(model: Model, path: Path) -> None:

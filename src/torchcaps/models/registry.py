@@ -66,27 +66,30 @@ capsnet_small, matrix_capsnet, matrix_capsnet_small, norb_cnn, pooled_cnn, share
     if pretrained is None:
         return constructor(**(DEFAULT_SIZES | given), **options)
     path = pretrained_path(name, pretrained)
-    card = described(path)
+    card = described(path, name, pretrained)
     built = {size: card[size] for size in SIZES} | card["options"]
+    if isinstance(image_size, int):
+        given["image_size"] = (image_size, image_size)
     for asked, value in (given | options).items():
-        has = built.get(asked)
-        if as_pair(value) != as_pair(has):
-            raise ValueError(
-                f"the weights of {name} trained on {pretrained!r} have {asked}={has!r}, not {value!r}: "
-                f"leave {asked} out, or build the model without pretrained and train it"
-            )
+        if asked in built and as_lists(value) == as_lists(built[asked]):
+            continue
+        has = f"{asked}={built[asked]!r}" if asked in built else f"the network's own {asked}"
+        raise ValueError(
+            f"the weights of {name} trained on {pretrained!r} have {has}, not {value!r}: "
+            f"leave {asked} out, or build the model without pretrained and train it"
+        )
     model = constructor(**{**built, "image_size": tuple(card["image_size"])})
     load_tensors(model, path)
     return model.eval()
 
 
-def as_pair(value: Any) -> Any:
-    """One number for height and width as both, as files keep it.
+def as_lists(value: Any) -> Any:
+    """Tuples as lists, which is how files keep them.
 
-    >>> as_pair(28), as_pair((28, 28)), as_pair("dynamic")
-    ([28, 28], [28, 28], 'dynamic')
+    >>> as_lists(((64, 64), [128])), as_lists("dynamic")
+    ([[64, 64], [128]], 'dynamic')
     """
-    return [value, value] if isinstance(value, int) else list(value) if isinstance(value, tuple) else value
+    return [as_lists(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
 def model_options(name: str, routing: str | Routing | None = None) -> list[str] | None:

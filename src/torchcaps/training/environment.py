@@ -22,7 +22,7 @@ def describe_environment() -> dict[str, Any]:
     import accelerate
 
     return {
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "started": now(),
         "command": sys.argv,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -35,6 +35,11 @@ def describe_environment() -> dict[str, Any]:
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "git": git_state(),
     }
+
+
+def now() -> str:
+    """The time, in one zone for all."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def git_state() -> dict[str, Any] | None:

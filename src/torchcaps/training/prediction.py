@@ -10,7 +10,8 @@ from torch import Tensor
 from torchcaps.capsules import Capsules
 from torchcaps.checks import check_count
 from torchcaps.data.folder import read_image
-from torchcaps.models import Model, Output
+from torchcaps.models import Model, Output, list_pretrained, pretrained_path
+from torchcaps.registry import suggest
 from torchcaps.training.errors import RunError
 from torchcaps.training.evaluation import evaluating
 from torchcaps.training.splits import background
@@ -72,7 +73,7 @@ class Predictor:
 
     @classmethod
     def load(cls, path: str | Path) -> Predictor:
-        """From a run's folder (its best model) or from a weights file."""
+        """From a run's folder (its best model), a weights file, or a name such as `capsnet_small-mnist`."""
         return cls(*load_weights(find_weights(path)))
 
     def __call__(self, images: Tensor, *, batch_size: int = 256) -> list[Prediction]:
@@ -125,13 +126,22 @@ def inverted(image: Tensor, expected: float) -> bool:
 
 
 def find_weights(path: str | Path) -> Path:
-    """The weights file meant by a run's folder or by a file's own path."""
+    """The weights file meant by a run's folder, by a file's own path, or by a name.
+
+    Names, such as `capsnet_small-mnist`, are model and data of the weights that come with the package.
+    """
     path = Path(path)
     if path.is_dir():
         for name in ("best.safetensors", "last.safetensors"):
             if (path / name).is_file():
                 return path / name
         raise RunError(f"{path} holds no trained model yet (best.safetensors or last.safetensors)")
-    if not path.is_file():
-        raise RunError(f"{path}: there is no such run or weights file")
-    return path
+    if path.is_file():
+        return path
+    shipped = {f"{each['model']}-{each['data']}": each for each in list_pretrained()}
+    if str(path) not in shipped:
+        raise RunError(
+            f"{path}: there is no such run or weights file, and none of that name comes with torchcaps: "
+            f"{suggest(str(path), shipped)}"
+        )
+    return pretrained_path(shipped[str(path)]["model"], shipped[str(path)]["data"])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.training.environment import describe_environment
+from torchcaps.training.environment import now
 from torchcaps.training.run import digest
 from torchcaps.training.splits import load_other
 from torchcaps.training.weights import read_tensors
@@ -50,4 +50,10 @@ def final_result(engine: Engine, status: str) -> dict[str, Any]:
         metrics[name] = engine.test(load_other(recipe, name), preprocess=plain).summary()
     engine.model.load_state_dict(kept)
     result |= {"ended": position.ended, "model": chosen.name, "sha256": digest(chosen), "metrics": metrics}
-    return {**result, "environment": describe_environment(), "threads": torch.get_num_threads()}
+    # The sitting's own, not one of now: its git state is that of the code that was loaded.
+    return {
+        **result,
+        "ended_at": now(),
+        "environment": engine.run.sittings()[-1],
+        "threads": torch.get_num_threads(),
+    }

@@ -22,42 +22,72 @@ PUBLISHED = {
     ("capsnet_cnn", "multimnist"): "Sabour 2017: 8.1 (24.6 M weights)",
     ("capsnet_small", "fashion_mnist"): "public CapsNet: 9.4",
 }
+NEEDED = ("recipe", "seed", "weights", "epochs", "seconds", "sha256", "metrics", "environment")
 HEAD = """# Results
 
-Test error in %, of the last model of each run, as the run itself wrote it (`results/*.json`); this page is
-made from those files by `torchcaps results`. Where a run tests on images with two digits, both must be right.
-With several seeds: mean ± standard deviation.
+Test error in %, of the last model of each run (with validation images, of the best on those), as the run
+itself wrote it (`results/*.json`); this page is made from those files by `torchcaps results`. Where a run
+tests on images with two digits, both must be right. With several seeds: mean ± standard deviation.
 
 """
 
 
 def results_page(results: str | Path = "results") -> str:
     """The page, as text."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(Path(results).glob("*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        recipe = result["recipe"]
-        groups[recipe["model"]["name"], recipe["data"]["name"]].append(result)
-    rows = [row(*key, runs) for key, runs in sorted(groups.items(), key=lambda item: (item[0][1], item[0]))]
+        result = read_record(path)
+        model, data = result["recipe"]["model"]["name"], result["recipe"]["data"]["name"]
+        groups[data, model, command_of(result)].append(result)
     columns = ["network", "weights", "data", "error", "other tests", "published", "epochs", "time", "command"]
-    return HEAD + markdown(columns, rows) + shipped()
+    return HEAD + markdown(columns, [row(*key, runs) for key, runs in sorted(groups.items())]) + shipped()
 
 
-def row(model: str, data: str, runs: list[dict[str, Any]]) -> list[str]:
-    """One network on one data set, over all its seeds."""
-    first = runs[0]
-    others = [name for name in first["metrics"] if name != "test"]
+def read_record(path: Path) -> dict[str, Any]:
+    """A file that `record` wrote; whatever is not one is an error that names it."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result["status"] != "ended":
+            raise ValueError(f"its run stopped at {result['status']!r}")
+        for name in NEEDED:
+            if name not in result:
+                raise ValueError(f"it has no {name!r}")
+    except (ValueError, KeyError, TypeError) as fault:
+        raise ValueError(f"{path} is not the result of a run that has ended ({fault})") from None
+    return result
+
+
+def command_of(result: dict[str, Any]) -> str:
+    """What makes a run again but for its seed: runs that share it are one experiment.
+
+    >>> command_of({"seed": 2, "environment": {"command": "torchcaps train mnist-capsnet --seed 2"}})
+    'torchcaps train mnist-capsnet'
+    """
+    return result["environment"]["command"].removesuffix(f" --seed {result['seed']}")
+
+
+def row(data: str, model: str, command: str, runs: list[dict[str, Any]]) -> list[str]:
+    """One experiment, over all its seeds."""
+    seeds = [each["seed"] for each in runs]
+    if len({*seeds}) < len(seeds):
+        raise ValueError(
+            f"`{command}` has two results of the same seed among {sorted(seeds)}: keep one of them"
+        )
+    first = min(runs, key=lambda each: each["seed"])
+    others = dict.fromkeys(name for each in runs for name in each["metrics"] if name != "test")
     minutes = mean(each["seconds"] for each in runs) / 60
+    error = spread([each["metrics"]["test"]["error"] for each in runs])
     return [
         f"`{model}`",
         f"{first['weights']:,}",
         data,
-        spread([each["metrics"]["test"]["error"] for each in runs]),
-        "; ".join(other(name, [each["metrics"][name] for each in runs]) for name in others) or "–",
+        error if len(runs) == 1 else f"{error} ({len(runs)} seeds)",
+        "; ".join(other(name, [e["metrics"][name] for e in runs if name in e["metrics"]]) for name in others)
+        or "–",
         PUBLISHED.get((model, data), "–"),
         str(first["epochs"]),
         f"{minutes:.0f} min, {counted(first['environment']['threads'], 'thread')}",
-        f"`{first['environment']['command']}`",
+        f"`{command}`",
     ]
 
 

@@ -59,11 +59,14 @@ class Run:
         for abandoned in self.path.glob(".*.tmp"):
             abandoned.unlink()
         self._write("recipe.toml", self.recipe.to_toml())
-        sittings = self.path / "environment.json"
-        earlier = json.loads(sittings.read_text()) if sittings.is_file() else []
-        self._write("environment.json", json.dumps([*earlier, describe_environment()], indent=2) + "\n")
+        sittings = [*self.sittings(), describe_environment()]
+        self._write("environment.json", json.dumps(sittings, indent=2) + "\n")
         if not self.resumes:
             self.keep_records(0, 0)
+
+    def sittings(self) -> list[dict[str, Any]]:
+        """The environment of every sitting so far."""
+        return sittings_of(self.path)
 
     def of_epoch(self, epoch: int) -> Path:
         """Where the model of an epoch is kept, if they are; epochs count from 1."""
@@ -98,6 +101,12 @@ class Run:
     def _write(self, name: str, text: str) -> None:
         with replaced_on_success(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def sittings_of(run: Path) -> list[dict[str, Any]]:
+    """The environment of every sitting of the run in a folder."""
+    path = run / "environment.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 def check_same_subject(before: Recipe, now: Recipe) -> None:
