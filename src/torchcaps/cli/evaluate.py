@@ -93,12 +93,12 @@ def load_images(
     from torchcaps.training.splits import load_other, load_split, test_split
 
     recipe_file = weights.parent / "recipe.toml"
-    shipped = [each for each in list_pretrained() if weights == pretrained.FOLDER / each["file"]]
     recipe: Recipe | None = None
     if recipe_file.is_file():
         recipe = Recipe.from_file(recipe_file)
-    elif shipped:
-        recipe = load_recipe(shipped[0]["recipe"])
+    elif weights.resolve().parent == pretrained.FOLDER:
+        recipes = {each["file"]: each["recipe"] for each in list_pretrained()}
+        recipe = load_recipe(recipes[weights.name])
     if recipe is not None and data_dir is not None:
         recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
     if recipe is None or (data and (options or split)):

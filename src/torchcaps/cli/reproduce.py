@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,15 +42,13 @@ def reproduce(
         return
     if name is None:
         raise ValueError("say which experiment (torchcaps reproduce --list shows them)")
-    from rich.console import Console
-
     from torchcaps.cli.progress import make_watcher
+    from torchcaps.cli.tables import wide_console
     from torchcaps.experiments.listing import find_claim
     from torchcaps.experiments.workbench.running import reproduce as run
     from torchcaps.training.stopping import parse_duration
 
-    # A file or a pipe has no width of its own, and 80 columns would cut the numbers.
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    console = wide_console(soft_wrap=True)
     claim = find_claim(name)
     folder = out or RUNS / (f"{name}-quick" if quick else name)
     console.print(f"{claim.name}: {claim.claim} → {folder}")

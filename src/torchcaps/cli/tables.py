@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without ornaments; those that start with `>` are numbers, with `=` names to copy."""
+    """A table without ornaments; columns that start with `>` are numbers, with `=` names to copy."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         # A long word is broken rather than cut off: nothing that was measured goes missing.
@@ -27,9 +27,9 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def wide_console() -> Console:
-    """Standard output; a pipe has no width, so that whoever reads it finds every name on one line."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+def wide_console(*, soft_wrap: bool = False) -> Console:
+    """Standard output; a pipe has no width of its own, and 80 columns would cut names and numbers."""
+    return Console(highlight=False, soft_wrap=soft_wrap, width=None if sys.stdout.isatty() else 160)
 
 
 def figures_table(rows: list[dict[str, Any]]) -> Table:

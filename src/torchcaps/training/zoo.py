@@ -44,8 +44,8 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
     """
     run = Path(run).resolve()
     result, recipe = read_result(run), Recipe.from_file(run / "recipe.toml")
-    name = recipe_name(recipe)
-    if name is None:
+    source = recipe_name(recipe)
+    if source is None:
         raise RunError(f"{run}: no recipe that comes with torchcaps makes this run, so nobody could check it")
     model, card = load_weights(run / result["model"])
     halves = {
@@ -58,7 +58,7 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
     file = f"{recipe.model.name}-{data}.safetensors"
     with TemporaryDirectory() as aside:
         written = Path(aside) / file
-        write_tensors(written, halves, asdict(replace(card, facts={"data": data, "recipe": name})))
+        write_tensors(written, halves, asdict(replace(card, facts={"data": data, "recipe": source})))
         check_room(file, written.stat().st_size, folder)
         model, card = load_weights(written)
         entry = {
@@ -68,7 +68,7 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
             "sha256": digest(written),
             "weights": sum(parameter.numel() for parameter in model.parameters()),
             "bytes": written.stat().st_size,
-            "recipe": name,
+            "recipe": source,
             "trained": {name: result[name] for name in TRAINED},
             "metrics": test_all(model, card, recipe),
             "sample": sample_of(model, card, load_split(recipe.data, test_split(recipe.data))),
