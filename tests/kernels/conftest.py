@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,8 @@ from torchcaps import kernels
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if kernels.status().built:
+    # Where changes are judged, a compiler that broke must not pass for a machine that has none.
+    if kernels.status().built or os.environ.get("CI"):
         return
     for item in items:
         if "tests/kernels" in str(item.path) and "needs_build" in item.fixturenames:  # type: ignore[attr-defined]
