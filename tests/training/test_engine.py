@@ -67,10 +67,23 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         train(tiny_recipe("model.options.hidden=[8, 8]"), tmp_path, resume=True)
 
 
-def test_more_epochs_go_on_where_fewer_ended(tmp_path: Path) -> None:
-    train(tiny_recipe("training.epochs=1"), tmp_path / "split")
-    train(tiny_recipe("training.epochs=2"), tmp_path / "split", resume=True)
-    train(tiny_recipe("training.epochs=2"), tmp_path / "whole")
+@pytest.mark.parametrize(
+    ("fewer", "more"),
+    [
+        (("training.epochs=1",), ("training.epochs=2",)),
+        # A cosine ends at 0: as many epochs again in a second round.
+        (
+            ("training.epochs=2", "schedule={name = 'cosine', rounds = 1}"),
+            ("training.epochs=4", "schedule={name = 'cosine', rounds = 2}"),
+        ),
+    ],
+)
+def test_more_epochs_go_on_where_fewer_ended(
+    tmp_path: Path, fewer: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    train(tiny_recipe(*fewer), tmp_path / "split")
+    train(tiny_recipe(*more), tmp_path / "split", resume=True)
+    train(tiny_recipe(*more), tmp_path / "whole")
     assert records_of(tmp_path / "split") == records_of(tmp_path / "whole")
     whole = weights_of(tmp_path / "whole")
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(tmp_path / "split").items())

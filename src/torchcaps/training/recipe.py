@@ -82,19 +82,23 @@ class OptimiserPart:
 class SchedulePart:
     """How the learning rate goes: `constant`, `exponential` (× `factor` every `every` steps), or `cosine`.
 
-    Any of them may begin with a linear rise over `warmup_steps`.
+    Any of them may begin with a linear rise over `warmup_steps`. The cosine falls to 0 in as many equal
+    `rounds` as are asked for, each from the full rate: a run that has ended goes on as if it had been made so
+    from the start, with as many epochs again and one round more (warm restarts, Loshchilov and Hutter 2017).
     """
 
     name: str = "constant"
     factor: float = 0.96
     every: int = 2000
     warmup_steps: int = 0
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         check_choice("schedule.name", self.name, ("constant", "exponential", "cosine"))
         check_number("schedule.factor", self.factor, above=True)
         check_count("schedule.every", self.every)
         check_count("schedule.warmup_steps", self.warmup_steps, minimum=0)
+        check_count("schedule.rounds", self.rounds)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ def learning_rate_factor(schedule: SchedulePart, step: int, total_steps: int) ->
     Args:
         schedule: its name and numbers.
         step: updates done before this one.
-        total_steps: updates in the whole training; the cosine reaches 0 there.
+        total_steps: updates in the whole training; the cosine reaches 0 there, and at the end of every round.
 
     Example:
         >>> decay = SchedulePart(name="exponential", factor=0.96, every=2000)
@@ -20,6 +20,9 @@ def learning_rate_factor(schedule: SchedulePart, step: int, total_steps: int) ->
         >>> cosine = SchedulePart(name="cosine", warmup_steps=10)
         >>> [round(learning_rate_factor(cosine, step, 110), 3) for step in (0, 9, 10, 60, 110)]
         [0.1, 1.0, 1.0, 0.5, 0.0]
+        >>> twice = SchedulePart(name="cosine", rounds=2)
+        >>> [round(learning_rate_factor(twice, step, 200), 3) for step in (0, 50, 99, 100, 150, 200)]
+        [1.0, 0.5, 0.0, 1.0, 0.5, 0.0]
     """
     if step < schedule.warmup_steps:
         return (step + 1) / schedule.warmup_steps
@@ -27,6 +30,7 @@ def learning_rate_factor(schedule: SchedulePart, step: int, total_steps: int) ->
     if schedule.name == "exponential":
         return schedule.factor ** (since / schedule.every)
     if schedule.name == "cosine":
-        progress = min(1.0, since / max(1, total_steps - schedule.warmup_steps))
+        rounds_done = since / max(1, (total_steps - schedule.warmup_steps) / schedule.rounds)
+        progress = rounds_done % 1 if rounds_done < schedule.rounds else 1.0
         return 0.5 * (1 + math.cos(math.pi * progress))
     return 1.0
