@@ -9,6 +9,7 @@ from tiny_runs import records_of, tiny_recipe, weights_of
 from torchcaps.training import RunError, load_weights
 from torchcaps.training.engine import Engine, train
 from torchcaps.training.recipe import Recipe
+from torchcaps.training.splits import load_train
 from torchcaps.training.state import Position
 from torchcaps.training.stopping import Stopper
 from torchcaps.training.watching import Watcher
@@ -87,6 +88,32 @@ def test_more_epochs_go_on_where_fewer_ended(
     assert records_of(tmp_path / "split") == records_of(tmp_path / "whole")
     whole = weights_of(tmp_path / "whole")
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(tmp_path / "split").items())
+
+
+def test_redrawn_images_are_new_each_epoch_and_the_same_after_a_stop(tmp_path: Path) -> None:
+    pairs = ("data={name = 'multimnist', redrawn = true, options = {source = 'digits', size = 8}}",)
+    pairs += ("model.options.hidden=[8, 8]", "training.epochs=2")
+    recipe = tiny_recipe(*pairs)
+    drawn = [load_train(recipe.data, epoch) for epoch in (0, 1, 1)]
+    assert not torch.equal(drawn[0].images, drawn[1].images)
+    assert torch.equal(drawn[1].images, drawn[2].images)
+
+    class Impatient(Watcher):
+        def step(self, position: Position, tally: torch.Tensor) -> None:
+            if (position.epoch, position.batch) == (1, 2):
+                signal.raise_signal(signal.SIGTERM)
+
+    stopped = train(recipe, tmp_path / "stopped", watch=Impatient())
+    assert stopped["status"] == "interrupted"
+    train(recipe, tmp_path / "stopped", resume=True)
+    train(recipe, tmp_path / "whole")
+    train(tiny_recipe(*pairs, "data.redrawn=false"), tmp_path / "same")
+    assert records_of(tmp_path / "stopped") == records_of(tmp_path / "whole")
+    first, second = (
+        [record for record in records_of(tmp_path / name) if "train" in record] for name in ("whole", "same")
+    )
+    assert first[0] == second[0]
+    assert first[1] != second[1]
 
 
 def test_budget_stops_saved_and_resumable(tmp_path: Path) -> None:

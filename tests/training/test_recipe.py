@@ -68,6 +68,8 @@ def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
         ("loss.name=spred", "did you mean 'spread'"),
         ("optimiser.learning_rate=nan", "finite"),
         ("data.validation=1.0", "below 1"),
+        ("data.redrawn=true", "not made by chance"),
+        ("data={name='multimnist', redrawn=true, validation=0.1}", "exclude each other"),
         ("seed", "key=value"),
         ("seed.x=1", "unknown recipe key"),
         ("model=capsnet", "model must be a table"),

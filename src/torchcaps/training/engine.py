@@ -26,7 +26,7 @@ from torchcaps.training.recipe import Recipe
 from torchcaps.training.result import final_result
 from torchcaps.training.run import Run
 from torchcaps.training.schedules import learning_rate_factor
-from torchcaps.training.splits import background, load_splits
+from torchcaps.training.splits import background, load_splits, load_train
 from torchcaps.training.state import Position, load_state, new_tally, save_state
 from torchcaps.training.stopping import Stopper
 from torchcaps.training.watching import Plan, Watcher
@@ -125,19 +125,7 @@ class Engine:
         if decoder is not None and not recipe.loss.reconstruction:
             # Nothing is asked of it, and data parallelism would wait for gradients that never come.
             decoder.requires_grad_(False)
-        self.batches = Batches(
-            self.data.train,
-            recipe.training.batch_size,
-            train=True,
-            preprocess=self.preprocess,
-            seed=recipe.seed,
-            rank=self.accelerator.process_index,
-            world_size=self.accelerator.num_processes,
-            device=device,
-        )
-        self.objects: Tensor | None = None
-        if recipe.loss.reconstruction and self.data.train.labels.ndim == 2:
-            self.objects = self.data.train.metadata["parts"].to(device)
+        self.take(self.data.train, epoch=0)
         self.wrapped = self.accelerator.prepare(Objective(self.model, recipe.loss))
         self.objective = self.wrapped
         if recipe.training.compile:
@@ -153,6 +141,23 @@ class Engine:
         if self.run.resumes:
             self._go_on()
         self.save_seconds = self.test_seconds = 0.0
+
+    def take(self, images: ImageSet, epoch: int) -> None:
+        """Make these the images to train on, those of an epoch."""
+        self.batches = Batches(
+            images,
+            self.recipe.training.batch_size,
+            train=True,
+            preprocess=self.preprocess,
+            seed=self.recipe.seed,
+            rank=self.accelerator.process_index,
+            world_size=self.accelerator.num_processes,
+            device=self.accelerator.device,
+        )
+        self.objects: Tensor | None = None
+        if self.recipe.loss.reconstruction and images.labels.ndim == 2:
+            self.objects = images.metadata["parts"].to(self.accelerator.device)
+        self.drawn = epoch
 
     def _go_on(self) -> None:
         tallies = {"epoch": self.tally, "recorded": self.recorded}
@@ -174,6 +179,8 @@ class Engine:
         while not position.ended and decision not in ("budget", "interrupted"):
             begun, before = time.monotonic(), position.images
             earlier = position.seconds
+            if self.recipe.data.redrawn and self.drawn != position.epoch:
+                self.take(load_train(self.recipe.data, position.epoch), position.epoch)
             for batch in self.batches.epoch(position.epoch, start=position.batch):
                 self.update(batch)
                 position.seconds = earlier + time.monotonic() - begun

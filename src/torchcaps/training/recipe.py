@@ -12,6 +12,7 @@ from torchcaps.training.tables import build, put
 from torchcaps.training.toml_text import format_toml, parse_toml, parse_value
 
 LOSSES = ("margin", "spread", "cross_entropy")
+MADE_BY_CHANCE = ("affine_mnist", "boats", "multimnist", "two_digits")
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,28 @@ class DataPart:
     """Which images: `options` go to `data.load`, `preprocess` to `Preprocess`.
 
     `validation` is the share of the training images held out to choose a model by; with 0 the run is watched
-    on the test images, and the model reported is the last one, not the best.
+    on the test images, and the model reported is the last one, not the best. A set that is made by chance
+    (two digits laid over each other) is made anew for every epoch if it is `redrawn`.
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     preprocess: dict[str, Any] = field(default_factory=dict)
     validation: float = 0.0
+    redrawn: bool = False
     dir: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation < 1:
             raise ValueError(f"data.validation must be at least 0 and below 1, got {self.validation}")
+        if self.redrawn and self.name not in MADE_BY_CHANCE:
+            raise ValueError(
+                f"data.redrawn: {self.name} is not made by chance, as {', '.join(MADE_BY_CHANCE)} are"
+            )
+        if self.redrawn and self.validation:
+            raise ValueError(
+                "data.redrawn and data.validation exclude each other: what is held out would be drawn again"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 
 from torchcaps.data import load
+from torchcaps.data.batches import mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.training.recipe import DataPart, Recipe
 
@@ -37,6 +39,20 @@ def load_splits(data: DataPart, seed: int) -> Splits:
     if not held_out:
         raise ValueError(f"data.validation = {data.validation} of {len(train)} images is none")
     return Splits(train.select(order[held_out:]), train.select(order[:held_out]), "validation", test)
+
+
+def load_train(data: DataPart, epoch: int) -> ImageSet:
+    """The training images of an epoch: others for each where they are redrawn, the same whatever came before.
+
+    >>> pairs = DataPart("multimnist", {"source": "digits"}, redrawn=True)
+    >>> first, second = load_train(pairs, 0), load_train(pairs, 1)
+    >>> len(first) == len(second), torch.equal(first.labels, second.labels)
+    (True, False)
+    """
+    if not (data.redrawn and epoch):
+        return load_split(data, "train")
+    seed = mixed(data.options.get("seed", 0), epoch)
+    return load_split(replace(data, options={**data.options, "seed": seed}), "train")
 
 
 def test_split(data: DataPart) -> str:
