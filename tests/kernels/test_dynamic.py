@@ -31,8 +31,8 @@ def test_forms_agree(dtype, shared, options):
 @pytest.mark.parametrize("size_out", [1, 16, 17])
 @pytest.mark.parametrize("shared", [False, True], ids=["dense", "shared"])
 def test_every_instruction_set(instruction_set, shared, size_out, dtype):
-    # Samples and children beyond 8 and short of 16: both ways of pushing gradients back are taken.
-    case = vectors(shared, batch=11, children=13, size_out=size_out, dtype=dtype)
+    # Several portions of samples and an odd rest, no multiple of 8 of anything: every way through is taken.
+    case = vectors(shared, batch=71, children=13, size_out=size_out, dtype=dtype)
     assert_forms_agree(DynamicRouting(4), case)
 
 

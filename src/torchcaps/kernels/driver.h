@@ -48,6 +48,12 @@ struct Blocks {
         size = std::max<int64_t>(1, (total + wanted - 1) / wanted);
         count = (total + size - 1) / size;
     }
+    static Blocks of_size(int64_t total, int64_t size) {
+        Blocks blocks(total, 1);
+        blocks.size = std::max<int64_t>(1, size), blocks.count = (total + blocks.size - 1) / blocks.size;
+        return blocks;
+    }
+    Range range(int64_t block, int64_t from = 0) const { return {from + first(block), from + last(block)}; }
     int64_t first(int64_t block) const { return block * size; }
     int64_t last(int64_t block) const { return std::min(total, (block + 1) * size); }
 };

@@ -30,43 +30,73 @@ struct Dynamic {
                (row(child) * problem.parents + parent) * problem.size_in * parts;
     }
 
-    // All votes of one sample, [children, parents, parts]. Several sums at a time hide the latency of each, and
-    // children with common weights read them together.
-    void cast(const T *pose, V *votes) const {
-        int64_t n = 0;
-        if (problem.shared)
-            for (; n + 4 <= problem.children; n += 4) cast_children<4>(pose, n, votes);
-        for (; n < problem.children; ++n) cast_children<1>(pose, n, votes);
+    // Samples that are handled together: a child's weights are then read once for all of them.
+    static constexpr int GROUP = 2;
+
+    int64_t votes_size() const { return problem.children * size * LANES; }
+
+    const T *pose_of(int64_t sample, int64_t child) const {
+        return problem.pose + (sample * problem.children + child) * problem.size_in;
     }
 
-    template <int CHILDREN>
-    void cast_children(const T *pose, int64_t n, V *votes) const {
-        int64_t j = 0;
-        for (; j + 4 <= problem.parents; j += 4) cast_some<CHILDREN, 4>(pose, n, j, votes);
-        for (; j < problem.parents; ++j) cast_some<CHILDREN, 1>(pose, n, j, votes);
-    }
-
-    template <int CHILDREN, int PARENTS>
-    INLINE void cast_some(const T *pose, int64_t n, int64_t j, V *votes) const {
-        const int64_t stride = problem.size_in * parts;
-        for (int64_t part = 0; part < parts; ++part) {
-            const V *weight = weight_of(n, j) + part;
-            V sum[CHILDREN][PARENTS] = {};
-            for (int64_t k = 0; k < problem.size_in; ++k)
-                for (int a = 0; a < PARENTS; ++a)
-                    for (int c = 0; c < CHILDREN; ++c)
-                        sum[c][a] += pose[(n + c) * problem.size_in + k] * weight[a * stride + k * parts];
-            for (int c = 0; c < CHILDREN; ++c)
-                for (int a = 0; a < PARENTS; ++a) votes[((n + c) * problem.parents + j + a) * parts + part] = sum[c][a];
-        }
-    }
-
-    // How a child is shared out among the parents, given the guides: softmax, or its even start without.
-    void couple(const V *votes, const V *guide, T *coupling) const {
-        if (!guide) {
-            for (int64_t j = 0; j < problem.parents; ++j) coupling[j] = T(1) / T(problem.parents + problem.leaky);
+    // All votes of a group, [samples, children, parents, parts]. What goes through the same weights is cast together:
+    // a child of several samples, or several children if all have the same weights.
+    void cast(const Range &samples, V *votes) const {
+        const int64_t count = samples.last - samples.first, all = problem.children * size;
+        if (!problem.shared && count == GROUP) {
+            for (int64_t n = 0; n < problem.children; ++n) {
+                const T *poses[] = {pose_of(samples.first, n), pose_of(samples.first + 1, n)};
+                V *to[] = {votes + n * size, votes + all + n * size};
+                cast_together<GROUP>(poses, weight_of(n, 0), to);
+            }
             return;
         }
+        for (int64_t s = 0; s < count; ++s) {
+            int64_t n = 0;
+            for (; problem.shared && n + 4 <= problem.children; n += 4) {
+                const T *poses[4];
+                V *to[4];
+                for (int c = 0; c < 4; ++c) {
+                    poses[c] = pose_of(samples.first + s, n + c);
+                    to[c] = votes + s * all + (n + c) * size;
+                }
+                cast_together<4>(poses, weight_of(n, 0), to);
+            }
+            for (; n < problem.children; ++n) {
+                const T *pose = pose_of(samples.first + s, n);
+                V *to = votes + s * all + n * size;
+                cast_together<1>(&pose, weight_of(n, 0), &to);
+            }
+        }
+    }
+
+    template <int COUNT>
+    void cast_together(const T *const *poses, const V *weight, V *const *votes) const {
+        int64_t j = 0;
+        for (; j + 4 <= problem.parents; j += 4) cast_some<COUNT, 4>(poses, weight, j, votes);
+        for (; j < problem.parents; ++j) cast_some<COUNT, 1>(poses, weight, j, votes);
+    }
+
+    // Several sums at a time hide the latency of each.
+    template <int COUNT, int PARENTS>
+    INLINE void cast_some(const T *const *poses, const V *weights, int64_t j, V *const *votes) const {
+        const int64_t stride = problem.size_in * parts;
+        for (int64_t part = 0; part < parts; ++part) {
+            const V *weight = weights + j * stride + part;
+            V sum[COUNT][PARENTS] = {};
+            for (int64_t k = 0; k < problem.size_in; ++k)
+                for (int a = 0; a < PARENTS; ++a)
+                    for (int c = 0; c < COUNT; ++c) sum[c][a] += poses[c][k] * weight[a * stride + k * parts];
+            for (int c = 0; c < COUNT; ++c)
+                for (int a = 0; a < PARENTS; ++a) votes[c][(j + a) * parts + part] = sum[c][a];
+        }
+    }
+
+    // The coupling of the first iteration: nothing is known, so that all parents get as much.
+    T even_share() const { return T(1) / T(problem.parents + problem.leaky); }
+
+    // How a child is shared out among the parents, given the guides.
+    void couple(const V *votes, const V *guide, T *coupling) const {
         T peak = problem.leaky ? T(0) : T(-__builtin_inf());
         for (int64_t j = 0; j < problem.parents; ++j) {
             V sum = {};
@@ -115,22 +145,31 @@ struct Dynamic {
         for (int64_t k = 0; k < size; ++k) guide[k] = problem.accumulate ? guide[k] + pose[k] : pose[k];
     }
 
-    int64_t forward_scratch() const { return (problem.children + 2) * size * LANES + choices; }
+    int64_t forward_scratch() const { return GROUP * votes_size() + 2 * size * LANES + choices; }
 
-    // totals: [iterations, parents, padded], what each squash was given.
-    void forward(const T *child_pose, T *out, T *totals, T *scratch) const {
+    void forward(const Range &samples, T *out, T *totals, T *scratch) const {
         V *votes = reinterpret_cast<V *>(scratch);
-        V *guide = votes + problem.children * size, *pose = guide + size;
+        cast(samples, votes);
+        for (int64_t sample = samples.first; sample < samples.last; ++sample)
+            route(votes + (sample - samples.first) * problem.children * size,
+                  out + sample * problem.parents * problem.size_out,
+                  reinterpret_cast<V *>(totals) + sample * problem.iterations * size,
+                  scratch + GROUP * votes_size());
+    }
+
+    // totals: [iterations, parents, parts], what each squash was given.
+    void route(const V *votes, T *out, V *totals, T *scratch) const {
+        V *guide = reinterpret_cast<V *>(scratch), *pose = guide + size;
         T *coupling = reinterpret_cast<T *>(pose + size);
-        cast(child_pose, votes);
         for (int64_t k = 0; k < size; ++k) guide[k] = V{};
+        for (int64_t j = 0; j < problem.parents; ++j) coupling[j] = even_share();
         for (int64_t t = 0; t < problem.iterations; ++t) {
-            V *total = reinterpret_cast<V *>(totals) + t * size;
+            V *total = totals + t * size;
             const V *bias = reinterpret_cast<const V *>(problem.bias);
             for (int64_t k = 0; k < size; ++k) total[k] = V{};
             for (int64_t n = 0; n < problem.children; ++n) {
                 const V *vote = votes + n * size;
-                couple(vote, t ? guide : nullptr, coupling);
+                if (t) couple(vote, guide, coupling);
                 for (int64_t j = 0; j < problem.parents; ++j)
                     for (int64_t k = j * parts; k < (j + 1) * parts; ++k) total[k] += coupling[j] * vote[k];
             }
@@ -145,27 +184,42 @@ struct Dynamic {
                 out[j * problem.size_out + d] = from[j * problem.padded + d];
     }
 
-    // What one sample leaves for the last pass, which turns it into gradients of poses and weights.
+    // What one sample leaves for the last pass, which turns it into gradients of poses and weights. All of a child
+    // lies together, since that pass goes from child to child. In the first iteration children are shared evenly.
     struct Trail {
-        V *guide, *grad_total;      // [iterations, parents, parts]
-        T *coupling, *grad_logits;  // [iterations, children, choices]
+        V *guide, *grad_total;  // [iterations, parents, parts]
+        T *shares;              // [children, iterations - 1, (coupling, gradient by the logit), choices]
     };
 
-    int64_t trail_size() const { return problem.iterations * 2 * (size * LANES + problem.children * choices); }
+    int64_t share_size() const { return 2 * (problem.iterations - 1) * choices; }
+
+    int64_t trail_size() const {
+        return 2 * problem.iterations * size * LANES + problem.children * share_size();
+    }
 
     Trail trail_at(T *scratch) const {
         V *guide = reinterpret_cast<V *>(scratch), *grad_total = guide + problem.iterations * size;
-        T *coupling = reinterpret_cast<T *>(grad_total + problem.iterations * size);
-        return {guide, grad_total, coupling, coupling + problem.iterations * problem.children * choices};
+        return {guide, grad_total, reinterpret_cast<T *>(grad_total + problem.iterations * size)};
     }
 
-    int64_t gather_scratch() const { return (problem.children + 2) * size * LANES; }
+    int64_t gather_scratch() const { return GROUP * votes_size() + 2 * size * LANES; }
+
+    // The trails are those of these samples, all else that of the batch.
+    void gather(const Range &samples, const T *grad, const T *totals, T *trails, T *grad_bias, T *scratch) const {
+        V *votes = reinterpret_cast<V *>(scratch);
+        cast(samples, votes);
+        for (int64_t sample = samples.first; sample < samples.last; ++sample)
+            gather_one(votes + (sample - samples.first) * problem.children * size,
+                       grad + sample * problem.parents * problem.size_out,
+                       reinterpret_cast<const V *>(totals) + sample * problem.iterations * size,
+                       trail_at(trails + (sample - samples.first) * trail_size()), reinterpret_cast<V *>(grad_bias) + sample * size,
+                       scratch + GROUP * votes_size());
+    }
 
     // Gradients of one sample by its totals and logits, last iteration first.
-    void gather(const T *child_pose, const T *grad, const V *totals, const Trail &trail, V *grad_bias, T *scratch) const {
-        V *votes = reinterpret_cast<V *>(scratch);
-        V *grad_pose = votes + problem.children * size, *grad_guide = grad_pose + size, *pose = grad_pose;
-        cast(child_pose, votes);
+    void gather_one(const V *votes, const T *grad, const V *totals, const Trail &trail, V *grad_bias,
+                    T *scratch) const {
+        V *grad_pose = reinterpret_cast<V *>(scratch), *grad_guide = grad_pose + size, *pose = grad_pose;
         const int64_t count = problem.iterations;
         for (int64_t k = 0; k < size; ++k) trail.guide[k] = grad_bias[k] = V{};
         for (int64_t t = 0; t + 1 < count; ++t) {
@@ -179,19 +233,19 @@ struct Dynamic {
             for (int64_t d = 0; d < problem.size_out; ++d)
                 entries[j * problem.padded + d] = grad[j * problem.size_out + d];
         for (int64_t t = count - 1; t >= first_iteration(); --t) {
-            const V *guide = t ? trail.guide + t * size : nullptr;
+            const V *guide = trail.guide + t * size;
             V *grad_total = trail.grad_total + t * size;
             squash_backward(totals + t * size, grad_pose, grad_total);
             for (int64_t k = 0; k < size; ++k) grad_bias[k] += grad_total[k];
             if (!problem.accumulate)
                 for (int64_t k = 0; k < size; ++k) grad_guide[k] = V{};
-            for (int64_t n = 0; n < problem.children; ++n) {
-                T *coupling = trail.coupling + (t * problem.children + n) * choices;
-                T *grad_logit = trail.grad_logits + (t * problem.children + n) * choices;
+            for (int64_t n = 0; t && n < problem.children; ++n) {
+                T *coupling = trail.shares + n * share_size() + 2 * (t - 1) * choices;
+                T *grad_logit = coupling + choices;
                 const V *vote = votes + n * size;
                 couple(vote, guide, coupling);
                 for (int64_t j = 0; j < choices; ++j) grad_logit[j] = 0;
-                if (!guide || !problem.through_all) continue;
+                if (!problem.through_all) continue;
                 T expected = 0;
                 for (int64_t j = 0; j < problem.parents; ++j) {
                     V sum = {};
@@ -216,19 +270,22 @@ struct Dynamic {
 
     int64_t push_scratch() const { return TOGETHER * size * LANES; }
 
+    // The trails are those of these samples, all else that of the batch.
     void push(const Range &children, const Range &samples, T *trails, T *child_grad, V *grad_weight, T *scratch) const {
         // With weights of its own, a child shares them among samples; with common weights, all children do.
         const Range outer = problem.shared ? samples : children, inner = problem.shared ? children : samples;
         for (int64_t fixed = outer.first; fixed < outer.last; ++fixed) {
             int64_t next = inner.first;
             for (; next + TOGETHER <= inner.last; next += TOGETHER)
-                push_some<TOGETHER>(fixed, next, trails, child_grad, grad_weight, scratch);
-            for (; next < inner.last; ++next) push_some<1>(fixed, next, trails, child_grad, grad_weight, scratch);
+                push_some<TOGETHER>(fixed, next, samples.first, trails, child_grad, grad_weight, scratch);
+            for (; next < inner.last; ++next)
+                push_some<1>(fixed, next, samples.first, trails, child_grad, grad_weight, scratch);
         }
     }
 
     template <int COUNT>
-    void push_some(int64_t fixed, int64_t next, T *trails, T *child_grad, V *grad_weight, T *scratch) const {
+    void push_some(int64_t fixed, int64_t next, int64_t first_sample, T *trails, T *child_grad, V *grad_weight,
+                   T *scratch) const {
         V *grad_votes = reinterpret_cast<V *>(scratch);  // [parents, parts, COUNT]
         const T *pose[COUNT];
         T *out[COUNT];
@@ -237,7 +294,7 @@ struct Dynamic {
             const int64_t at = (b * problem.children + n) * problem.size_in;
             pose[item] = problem.pose + at;
             out[item] = child_grad + at;
-            vote_gradient(trail_at(trails + b * trail_size()), n, grad_votes + item, COUNT);
+            vote_gradient(trail_at(trails + (b - first_sample) * trail_size()), n, grad_votes + item, COUNT);
         }
         const V *weight = weight_of(problem.shared ? 0 : fixed, 0);
         V *to_weight = grad_weight + (weight - reinterpret_cast<const V *>(problem.weight));
@@ -264,14 +321,18 @@ struct Dynamic {
 
     // By the votes of child n: each iteration's weighted sum, and the agreement that led to it.
     void vote_gradient(const Trail &trail, int64_t n, V *grad, int64_t stride) const {
+        const T *shares = trail.shares + n * share_size();
+        const bool from_start = first_iteration() == 0;
         for (int64_t j = 0; j < problem.parents; ++j)
             for (int64_t part = 0; part < parts; ++part) {
-                V sum = {};
-                for (int64_t t = first_iteration(); t < problem.iterations; ++t) {
-                    const int64_t at = (t * problem.children + n) * choices + j, k = t * size + j * parts + part;
-                    sum += trail.coupling[at] * trail.grad_total[k] + trail.grad_logits[at] * trail.guide[k];
+                const int64_t at = j * parts + part;
+                V sum = from_start ? even_share() * trail.grad_total[at] : V{};
+                for (int64_t t = from_start ? 1 : first_iteration(); t < problem.iterations; ++t) {
+                    const T *coupling = shares + 2 * (t - 1) * choices;
+                    sum += coupling[j] * trail.grad_total[t * size + at] +
+                           coupling[choices + j] * trail.guide[t * size + at];
                 }
-                grad[(j * parts + part) * stride] = sum;
+                grad[at * stride] = sum;
             }
     }
 };

@@ -42,36 +42,49 @@ struct DynamicBatch {
 template <class T>
 void dynamic_forward(const Kernels<T> &kernels, const DynamicOptions &options, const DynamicBatch<T> &batch, T *pose,
                      T *totals) {
-    for_each<T>(options.batch, options.threads, kernels.dynamic_forward_scratch(batch.problem),
-                [&](int64_t sample, T *scratch) {
-                    kernels.dynamic_forward(batch.problem, pose, totals, sample, scratch);
+    const Blocks groups = Blocks::of_size(options.batch, kernels.dynamic_group);
+    for_each<T>(groups.count, options.threads, kernels.dynamic_forward_scratch(batch.problem),
+                [&](int64_t group, T *scratch) {
+                    kernels.dynamic_forward(batch.problem, groups.range(group), pose, totals, scratch);
                 });
 }
+
+// Samples whose gradients are computed at a time, where children have weights of their own.
+constexpr int64_t PORTION = 16;
 
 template <class T>
 void dynamic_backward(const Kernels<T> &kernels, const DynamicOptions &options, const DynamicBatch<T> &batch,
                       const T *grad, const T *totals, T *child_pose, T *weight, T *bias) {
     const DynamicProblem<T> &problem = batch.problem;
-    const int64_t biases = options.parents * batch.padded;
-    Buffer<T> trails(kernels.dynamic_trail(problem) * options.batch), sample_bias(biases * options.batch);
-    for_each<T>(options.batch, options.threads, kernels.dynamic_gather_scratch(problem),
-                [&](int64_t sample, T *scratch) {
-                    kernels.dynamic_gather(problem, grad, totals, trails.get(), sample_bias.get(), sample, scratch);
-                });
-    add_rows(sample_bias.get(), biases, options.batch, batch.padded, options.size_out, 1, bias);
-
+    const int64_t biases = options.parents * batch.padded, trail = kernels.dynamic_trail(problem);
     // Children with weights of their own can be shared out among threads; with common weights, samples can.
-    const int64_t scratch = kernels.dynamic_push_scratch(problem);
     const Blocks blocks(options.shared ? options.batch : options.children, batch.weights * sizeof(T));
     const int64_t sums = options.shared ? blocks.count : 1;
+    // A few samples at a time, so that their trails are still near when they are read again.
+    const Blocks portions = Blocks::of_size(options.batch, options.shared ? options.batch : PORTION);
+    Buffer<T> trails(trail * std::min(options.batch, portions.size)), sample_bias(biases * options.batch);
     Buffer<T> sum(batch.weights * sums, true);
-    for_each<T>(blocks.count, options.threads, scratch, [&](int64_t block, T *own) {
-        const Range part{blocks.first(block), blocks.last(block)};
-        const Range children = options.shared ? Range{0, options.children} : part;
-        const Range samples = options.shared ? part : Range{0, options.batch};
-        T *to = sum.get() + (options.shared ? block * batch.weights : 0);
-        kernels.dynamic_push(problem, children, samples, trails.get(), child_pose, to, own);
-    });
+    for (int64_t portion = 0; portion < portions.count; ++portion) {
+        const Range samples = portions.range(portion);
+        const auto trails_from = [&](int64_t sample) { return trails.get() + (sample - samples.first) * trail; };
+        const Blocks groups = Blocks::of_size(samples.last - samples.first, kernels.dynamic_group);
+        for_each<T>(groups.count, options.threads, kernels.dynamic_gather_scratch(problem),
+                    [&](int64_t group, T *scratch) {
+                        const Range part = groups.range(group, samples.first);
+                        kernels.dynamic_gather(problem, part, grad, totals, trails_from(part.first),
+                                               sample_bias.get(), scratch);
+                    });
+        for_each<T>(blocks.count, options.threads, kernels.dynamic_push_scratch(problem),
+                    [&](int64_t block, T *scratch) {
+                        const Range part = blocks.range(block), all{0, options.children};
+                        if (options.shared)
+                            kernels.dynamic_push(problem, all, part, trails_from(part.first), child_pose,
+                                                 sum.get() + block * batch.weights, scratch);
+                        else
+                            kernels.dynamic_push(problem, part, samples, trails.get(), child_pose, sum.get(), scratch);
+                    });
+    }
+    add_rows(sample_bias.get(), biases, options.batch, batch.padded, options.size_out, 1, bias);
     add_rows(sum.get(), batch.weights, sums, batch.padded, options.size_out, options.threads, weight);
 }
 

@@ -34,10 +34,8 @@ int64_t dynamic_forward_scratch(const DynamicProblem<T> &problem) {
 }
 
 template <class T>
-void dynamic_forward(const DynamicProblem<T> &problem, T *pose, T *totals, int64_t sample, T *scratch) {
-    Dynamic<T>(problem).forward(problem.pose + sample * problem.children * problem.size_in,
-                                pose + sample * problem.parents * problem.size_out,
-                                totals + sample * problem.iterations * problem.parents * problem.padded, scratch);
+void dynamic_forward(const DynamicProblem<T> &problem, const Range &samples, T *pose, T *totals, T *scratch) {
+    Dynamic<T>(problem).forward(samples, pose, totals, scratch);
 }
 
 template <class T>
@@ -51,14 +49,9 @@ int64_t dynamic_gather_scratch(const DynamicProblem<T> &problem) {
 }
 
 template <class T>
-void dynamic_gather(const DynamicProblem<T> &problem, const T *grad, const T *totals, T *trails, T *bias,
-                    int64_t sample, T *scratch) {
-    const Dynamic<T> kernel(problem);
-    kernel.gather(problem.pose + sample * problem.children * problem.size_in,
-                  grad + sample * problem.parents * problem.size_out,
-                  reinterpret_cast<const Vec<T> *>(totals) + sample * problem.iterations * kernel.size,
-                  kernel.trail_at(trails + sample * kernel.trail_size()),
-                  reinterpret_cast<Vec<T> *>(bias) + sample * kernel.size, scratch);
+void dynamic_gather(const DynamicProblem<T> &problem, const Range &samples, const T *grad, const T *totals, T *trails,
+                    T *bias, T *scratch) {
+    Dynamic<T>(problem).gather(samples, grad, totals, trails, bias, scratch);
 }
 
 template <class T>
@@ -74,7 +67,7 @@ void dynamic_push(const DynamicProblem<T> &problem, const Range &children, const
 
 template <class T>
 Kernels<T> table() {
-    return {Lanes<T>::count,         em_forward_scratch<T>,      em_forward<T>,
+    return {Lanes<T>::count,         Dynamic<T>::GROUP,          em_forward_scratch<T>,      em_forward<T>,
             em_backward_scratch<T>,  em_backward<T>,             dynamic_forward_scratch<T>,
             dynamic_forward<T>,      dynamic_trail<T>,           dynamic_gather_scratch<T>,
             dynamic_gather<T>,       dynamic_push_scratch<T>,    dynamic_push<T>};

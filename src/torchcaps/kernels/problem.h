@@ -76,17 +76,18 @@ struct Range {
 template <class T>
 struct Kernels {
     int64_t lanes;
+    int64_t dynamic_group;  // samples that the dynamic kernels take at a time; the last group may be smaller
     int64_t (*em_forward_scratch)(const EmProblem<T> &);
     void (*em_forward)(const EmProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
     int64_t (*em_backward_scratch)(const EmProblem<T> &);
     void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
     int64_t (*dynamic_forward_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_forward)(const DynamicProblem<T> &, T *pose, T *totals, int64_t sample, T *scratch);
-    // Backward goes in two steps: per sample to what its trail holds (and the bias, [parents, padded]) ...
+    void (*dynamic_forward)(const DynamicProblem<T> &, const Range &samples, T *pose, T *totals, T *scratch);
+    // Backward goes in two steps: per group to what its trails hold (and the bias, [parents, padded]) ...
     int64_t (*dynamic_trail)(const DynamicProblem<T> &);
     int64_t (*dynamic_gather_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_gather)(const DynamicProblem<T> &, const T *grad, const T *totals, T *trails, T *bias,
-                           int64_t sample, T *scratch);
+    void (*dynamic_gather)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals, T *trails,
+                           T *bias, T *scratch);
     // ... then from the trails to poses and weights; weights of these children are added to in order of samples.
     int64_t (*dynamic_push_scratch)(const DynamicProblem<T> &);
     void (*dynamic_push)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *trails,
