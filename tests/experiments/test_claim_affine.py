@@ -30,6 +30,13 @@ def test_test_digits_lie_elsewhere_with_another_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quick", [True, False])
+def test_networks_are_trained_alike(tmp_path: Path, quick: bool) -> None:
+    recipes = [recipe(Study(tmp_path, quick=quick), name) for name in COLOURS]
+    for part in ("data", "optimiser", "schedule", "training", "stop", "seed"):
+        assert len({repr(getattr(made, part)) for made in recipes}) == 1, part
+
+
+@pytest.mark.parametrize("quick", [True, False])
 def test_networks_are_of_one_size(tmp_path: Path, quick: bool) -> None:
     study, counts = Study(tmp_path, quick=quick), {}
     for name in COLOURS:

@@ -52,10 +52,10 @@ def recipe(study: Study, name: str) -> Recipe:
     """A network on moved digits; the CNN has about as many weights as the capsules have without decoder."""
     made = load_recipe("multimnist-cnn" if name == BASE else "mnist-capsnet-small")
     source = "digits" if study.quick else "mnist"
+    changes = [f'data={{name="affine_mnist", options={{source="{source}"}}}}']
     # A rate that does not fall makes every epoch a fair place to stop; the average does the smoothing.
-    changes = ['data.name="affine_mnist"', "data.preprocess={}", 'schedule.name="constant"']
-    changes += [f'data.options={{source="{source}"}}', "training.epochs=5"]
-    changes += ["training.batch_size=128", 'training.precision="fp32"']
+    changes += ['optimiser={name="adam", learning_rate=1e-3}', 'schedule={name="constant"}']
+    changes += ["training={epochs=5, batch_size=128, average=0.999}"]
     if name == UNIFORM:
         changes += ['model.options.routing="uniform"']
     if name == BASE:
