@@ -77,6 +77,10 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
             ("training.epochs=2", "schedule={name = 'cosine', rounds = 1}"),
             ("training.epochs=4", "schedule={name = 'cosine', rounds = 2}"),
         ),
+        (
+            ("training.epochs=2", "schedule={name = 'cosine', warmup_steps = 3}"),
+            ("training.epochs=4", "schedule={name = 'cosine', warmup_steps = 3, rounds = 2}"),
+        ),
     ],
 )
 def test_more_epochs_go_on_where_fewer_ended(

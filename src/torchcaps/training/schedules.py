@@ -30,7 +30,14 @@ def learning_rate_factor(schedule: SchedulePart, step: int, total_steps: int) ->
     if schedule.name == "exponential":
         return schedule.factor ** (since / schedule.every)
     if schedule.name == "cosine":
-        rounds_done = since / max(1, (total_steps - schedule.warmup_steps) / schedule.rounds)
-        progress = rounds_done % 1 if rounds_done < schedule.rounds else 1.0
+        # Rounds are as long whether or not the first begins with a rise, so that one more fits behind them.
+        length = max(1, total_steps / schedule.rounds)
+        rounds_done = step / length
+        if rounds_done >= schedule.rounds:
+            progress = 1.0
+        elif rounds_done < 1:
+            progress = since / max(1, length - schedule.warmup_steps)
+        else:
+            progress = rounds_done % 1
         return 0.5 * (1 + math.cos(math.pi * progress))
     return 1.0
