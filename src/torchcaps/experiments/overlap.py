@@ -260,6 +260,6 @@ CLAIM = Claim(
     source="Sabour, Frosst, Hinton, “Dynamic Routing Between Capsules” (2017), section 6 and figure 5",
     data="MNIST, laid over each other",
     quick_data="scikit-learn's digits, laid over each other",
-    minutes=40,
+    minutes=60,
     run=run,
 )
