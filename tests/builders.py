@@ -26,7 +26,7 @@ ROUTINGS: dict[str, Options] = {
     "kmeans-euclidean": {"routing": "kmeans", "metric": "euclidean", "temperature": 0.5},
     "kmeans-hard": {"routing": "kmeans", "metric": "euclidean", "temperature": 0},
     "em": {"routing": "em"},
-    "em-mass": {"routing": "em", "normalise_mass": True, "inverse_temperature": 1.0, "beta_a": 0.5},
+    "em-mass": {"routing": "em", "normalize_mass": True, "inverse_temperature": 1.0, "beta_a": 0.5},
     "em-mixing": {"routing": "em", "activation": "mixing"},
     "em-full": {"routing": "em", "covariance": "full"},
     "em-spherical": {"routing": "em", "covariance": "spherical"},

@@ -67,5 +67,5 @@ def test_what_is_no_vector_is_refused(bad: object) -> None:
 
 
 def test_unknown_squash_suggests_the_nearest() -> None:
-    with pytest.raises(ValueError, match="kind='hintn' is unknown: did you mean 'hinton'"):
+    with pytest.raises(ValueError, match="unknown kind 'hintn': did you mean 'hinton'"):
         squash(torch.ones(2), "hintn")

@@ -11,7 +11,7 @@ from torchcaps.losses import (
     MarginLoss,
     ReconstructionLoss,
     SpreadLoss,
-    SpreadMargin,
+    SpreadMarginSchedule,
     activation_cross_entropy,
     margin_loss,
     reconstruction_loss,
@@ -65,7 +65,7 @@ def test_any_whole_type_will_do_for_labels(dtype: torch.dtype) -> None:
 
 def test_modules_equal_their_functions() -> None:
     images = torch.rand(2, 2, 1, 3, 3)
-    spread = SpreadLoss(SpreadMargin(steps=10))
+    spread = SpreadLoss(SpreadMarginSchedule(steps=10))
     spread.step = 5
     for module, function, arguments in [
         (
@@ -86,7 +86,7 @@ def test_losses_have_the_slope_of_their_formula(loss: Any) -> None:
 
 
 def test_margins_rise_as_published() -> None:
-    linear, sigmoid = SpreadMargin(steps=100), SpreadMargin("sigmoid", steps=400_000)
+    linear, sigmoid = SpreadMarginSchedule(steps=100), SpreadMarginSchedule("sigmoid", steps=400_000)
     assert [linear(step) for step in (-1, 0, 50, 100, 9999)] == pytest.approx([0.2, 0.2, 0.55, 0.9, 0.9])
     for step in (0, 50_000, 200_000, 700_000, 10_000_000):
         assert sigmoid(step) == pytest.approx(0.2 + 0.79 / (1 + np.exp(-min(10.0, step / 50_000 - 4))))
@@ -127,9 +127,9 @@ def test_wrong_scores_and_labels_are_refused_by_name(
         (lambda: spread_loss(scores, target, margin="wide"), "margin"),
         (lambda: spread_loss(scores, target, margin=float("nan")), "margin"),
         (lambda: SpreadLoss(0.5), "schedule"),
-        (lambda: SpreadMargin("liner", steps=3), "did you mean 'linear'"),
-        (lambda: SpreadMargin(steps=0), "steps"),
-        (lambda: SpreadMargin(steps=3, low="x"), "low"),
+        (lambda: SpreadMarginSchedule("liner", steps=3), "did you mean 'linear'"),
+        (lambda: SpreadMarginSchedule(steps=0), "steps"),
+        (lambda: SpreadMarginSchedule(steps=3, low="x"), "low"),
         (
             lambda: reconstruction_loss(torch.ones(2, 1, 3, 3), torch.ones(2, 1, 3, 4)),
             "reconstruction must have",

@@ -20,7 +20,7 @@ from torchcaps import (
     squash,
 )
 from torchcaps.capsules import SQUASHES
-from torchcaps.routing import EMRouting, Routed
+from torchcaps.routing import EMRouting, RoutingOutput
 from torchcaps.training.metrics import Sums
 from torchcaps.votes import ConvVotes, SharedVotes
 
@@ -37,7 +37,7 @@ def identity(parents: int, size: int) -> torch.Tensor:
 @pytest.mark.parametrize("routing", ROUTED)
 def test_01_children_share_themselves_out_over_parents(routing: str) -> None:
     votes = SharedVotes(torch.randn(2, 7, 4), torch.randn(3, 4, 4))
-    for routed in create_routing(routing).trace(votes, torch.ones(2, 7)):
+    for routed in create_routing(routing).history(votes, torch.ones(2, 7)):
         assert routed.coupling is not None
         torch.testing.assert_close(routed.coupling.sum(3), torch.ones(2, 1, 7))
 
@@ -76,7 +76,7 @@ def test_04_zero_vector_has_a_finite_slope(kind: str) -> None:
 def test_05_r_iterations_are_r_weighted_sums(routing: str) -> None:
     votes = SharedVotes(torch.randn(2, 7, 4), torch.randn(3, 4, 4))
     one = create_routing(routing, iterations=1)
-    trace = one.trace(votes, torch.ones(2, 7))
+    trace = one.history(votes, torch.ones(2, 7))
     assert len(trace) == 1
     assert trace[0].coupling is not None
     torch.testing.assert_close(trace[0].coupling, torch.full((2, 1, 7, 3), 1 / 3))
@@ -112,7 +112,7 @@ def test_09_assignment_follows_activation_times_density() -> None:
     with torch.no_grad():
         routing.beta_a.copy_(torch.tensor([3.0, -2.0]))
     votes = SharedVotes(pose, torch.randn(2, 2, 2, dtype=double))
-    first, second = routing.trace(votes, torch.ones(1, 6, dtype=double))
+    first, second = routing.history(votes, torch.ones(1, 6, dtype=double))
     vote, mean, prior = votes.tensor()[0, 0], first.pose[0, 0], first.activation[0, 0]
     spread = (vote - mean).square().mean(0) + 1e-6
     p = torch.exp(-((vote - mean) ** 2 / spread).sum(-1) / 2) / (2 * math.pi * spread.prod(-1).sqrt())
@@ -120,7 +120,7 @@ def test_09_assignment_follows_activation_times_density() -> None:
     torch.testing.assert_close(second.coupling[0, 0], prior * p / (prior * p).sum(-1, keepdim=True))
 
 
-def shares_of_each_child(votes: ConvVotes, routed: Routed) -> list[torch.Tensor]:
+def shares_of_each_child(votes: ConvVotes, routed: RoutingOutput) -> list[torch.Tensor]:
     assert votes.index is not None
     assert routed.coupling is not None
     return [routed.coupling[:, votes.index == child].flatten(1) for child in range(votes.total_children)]
@@ -130,7 +130,7 @@ def shares_of_each_child(votes: ConvVotes, routed: Routed) -> list[torch.Tensor]
 def test_10_parents_at_all_positions_compete_for_a_child(routing: str) -> None:
     layer, capsules = ConvCaps(2, 3, kernel_size=3, pose_size=2, routing=routing), children((5, 5, 2, 4))
     votes = layer.votes(capsules)
-    trace = layer.routing.trace(votes, capsules.activation.flatten(1))
+    trace = layer.routing.history(votes, capsules.activation.flatten(1))
     for number, routed in enumerate(trace):
         for child, shares in enumerate(shares_of_each_child(votes, routed)):
             torch.testing.assert_close(shares.sum(1), torch.ones(2))
@@ -148,21 +148,21 @@ def test_11_one_effective_child_leaves_everything_finite() -> None:
         pose, activation = torch.randn(2, 3, 4, requires_grad=True), torch.zeros(2, 3)
         activation[:, 1] = 1
         routed = layer.route(Capsules(pose, activation))
-        (routed.pose.sum() + routed.activation.sum() + routed.logit.sum()).backward()
-        assert routed.logit.isfinite().all()
+        (routed.pose.sum() + routed.activation.sum() + routed.logits.sum()).backward()
+        assert routed.logits.isfinite().all()
         assert pose.grad is not None
         assert pose.grad.isfinite().all()
         assert layer.weight.grad.isfinite().all()
 
 
-def test_12_normalised_mass_is_the_same_in_layers_of_any_size() -> None:
+def test_12_normalized_mass_is_the_same_in_layers_of_any_size() -> None:
     pose, activation = torch.randn(1, 5, 4), torch.rand(1, 5)
     weight = torch.randn(3, 4, 4)
-    for normalise in (True, False):
-        routing = EMRouting(normalise_mass=normalise, beta_u=1.0, inverse_temperature=0.5)
+    for normalize in (True, False):
+        routing = EMRouting(normalize_mass=normalize, beta_u=1.0, inverse_temperature=0.5)
         few = routing(SharedVotes(pose, weight), activation)
         many = routing(SharedVotes(pose.repeat(1, 20, 1), weight), activation.repeat(1, 20))
-        assert torch.allclose(few.logit, many.logit, rtol=1e-3) is normalise
+        assert torch.allclose(few.logits, many.logits, rtol=1e-3) is normalize
 
 
 def test_13_coordinates_go_to_the_right_hand_column() -> None:
@@ -180,7 +180,7 @@ def test_14_spread_loss_leaves_the_target_out() -> None:
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("grid", [(7, 7), (6, 9), (5, 8)])
-def test_15_child_normaliser_is_right_for_every_stride(stride: int, grid: tuple[int, int]) -> None:
+def test_15_child_normalizer_is_right_for_every_stride(stride: int, grid: tuple[int, int]) -> None:
     """Where children vote from is marked in their poses, so that the index itself is not trusted."""
     height, width = grid
     place = torch.arange(height * width, dtype=double).view(1, height, width, 1, 1) + 1
@@ -195,7 +195,7 @@ def test_15_child_normaliser_is_right_for_every_stride(stride: int, grid: tuple[
         field = [(top + y) * width + left + x for y in range(3) for x in range(3)]
         assert child[position].tolist() == field
     logits = torch.randn(1, len(rows), 9, 2, dtype=double)
-    ours = votes.normalise(logits)[0]
+    ours = votes.softmax(logits)[0]
     for number in range(height * width):
         mine = child == number
         if mine.any():

@@ -53,11 +53,11 @@ def test_conv_votes_equal_explicit_loops(votes: ConvVotes) -> None:
 
 @given(fields(), st.booleans())
 @FEW
-def test_normalisation_runs_over_all_parents_at_all_positions(votes: ConvVotes, hard: bool) -> None:
+def test_normalization_runs_over_all_parents_at_all_positions(votes: ConvVotes, hard: bool) -> None:
     assert votes.index is not None
     logits = torch.randn(2, votes.positions, votes.children, votes.parents, dtype=double)
-    ours = votes.harden(logits) if hard else votes.normalise(logits)
-    start = votes.initial()
+    ours = votes.hard(logits) if hard else votes.softmax(logits)
+    start = votes.uniform()
     for child in range(votes.total_children):
         mine = votes.index == child
         if mine.any():
@@ -76,13 +76,13 @@ def test_leak_is_a_parent_more_at_logit_zero() -> None:
     votes = SharedVotes(torch.randn(2, 5, 3), torch.randn(4, 3, 3))
     logits = torch.randn(2, 1, 5, 4)
     with_none = torch.cat([logits, torch.zeros(2, 1, 5, 1)], -1).softmax(-1)
-    torch.testing.assert_close(votes.normalise(logits, leak=True), with_none[..., :-1])
+    torch.testing.assert_close(votes.softmax(logits, leak=True), with_none[..., :-1])
 
 
 def test_ties_are_shared_by_hard_assignment() -> None:
     votes = SharedVotes(torch.randn(1, 1, 3), torch.randn(4, 3, 3))
     torch.testing.assert_close(
-        votes.harden(torch.tensor([[[[2.0, 1.0, 2.0, 0.0]]]])), torch.tensor([[[[0.5, 0, 0.5, 0]]]])
+        votes.hard(torch.tensor([[[[2.0, 1.0, 2.0, 0.0]]]])), torch.tensor([[[[0.5, 0, 0.5, 0]]]])
     )
 
 

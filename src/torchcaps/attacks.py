@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torchcaps.checks import check_count, check_number, check_target, check_tensor
+from torchcaps._checks import check_count, check_number, check_target, check_tensor
 from torchcaps.models import Model
 
 Bounds = tuple[float, float]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_choice, check_floating
+from torchcaps._checks import check_choice, check_floating
 
 
 def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:

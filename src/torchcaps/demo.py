@@ -15,7 +15,7 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.losses import margin_loss
 from torchcaps.models import Model, create_model
-from torchcaps.training.metrics import all_likely, all_right
+from torchcaps.training.metrics import all_above_half, all_correct
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -50,9 +50,9 @@ def run_demo(
             model = train_network(name, train, epochs=epochs, seed=seed, progress=progress)
             scores[name] = predict(model, pairs)
             results[name] = {
-                "single": percent(all_right(predict(model, single), single.labels)),
-                "both": percent(all_right(scores[name], pairs.labels)),
-                "both_above_half": percent(all_likely(scores[name], pairs.labels)),
+                "single": percent(all_correct(predict(model, single), single.labels)),
+                "both": percent(all_correct(scores[name], pairs.labels)),
+                "both_above_half": percent(all_above_half(scores[name], pairs.labels)),
             }
     console.print(results_table(results))
     draw_examples(pairs, scores, figure)
@@ -65,15 +65,15 @@ def train_network(name: str, train: ImageSet, *, epochs: int, seed: int, progres
     torch.manual_seed(seed)
     model = create_model(name, num_classes=10, in_channels=1, image_size=SIZE, stages=STAGES)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.995))
-    batches = Batches(train, 32, train=True, preprocess=Preprocess(shift=1), seed=seed)
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    batches = Batches(train, 32, train=True, preprocess=Preprocess(translate=1), seed=seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     task = progress.add_task(NETWORKS[name], total=epochs * len(batches))
     for epoch in range(epochs):
         for images, labels, _ in batches.epoch(epoch):
             loss = margin_loss(model(images).scores, labels)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             average.update_parameters(model)
             progress.advance(task)
     model.load_state_dict(average.module.state_dict())
@@ -116,7 +116,7 @@ def draw_examples(pairs: ImageSet, scores: dict[str, Tensor], path: Path, count:
     figure = Figure(figsize=(2.1 * count, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1 + len(scores), count, squeeze=False, height_ratios=[1.1] + [1] * len(scores))
-    # Spread over the set: neighbours share their left digit.
+    # Spread over the set: neighbors share their left digit.
     chosen = torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1].tolist()
     for column, index in enumerate(chosen):
         axes[0, column].imshow(pairs.images[index, 0], cmap="gray_r", interpolation="nearest")
@@ -124,8 +124,8 @@ def draw_examples(pairs: ImageSet, scores: dict[str, Tensor], path: Path, count:
         truth = set(pairs.labels[index].tolist())
         for row, (name, values) in enumerate(scores.items(), start=1):
             axis = axes[row, column]
-            colours = ["#c8553d" if digit in truth else "#b8c0c8" for digit in range(10)]
-            axis.bar(range(10), values[index].tolist(), color=colours)
+            colors = ["#c8553d" if digit in truth else "#b8c0c8" for digit in range(10)]
+            axis.bar(range(10), values[index].tolist(), color=colors)
             axis.axhline(0.5, color="#555555", linewidth=0.6, linestyle=":")
             axis.set(ylim=(0, 1), xticks=range(10), yticks=[0, 0.5, 1] if column == 0 else [])
             axis.tick_params(labelsize=8, length=2)

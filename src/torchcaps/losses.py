@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps.checks import (
+from torchcaps._checks import (
     check_choice,
     check_count,
     check_floating,
@@ -58,7 +58,7 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
     Args:
         scores: activations `[B, classes]`.
         target: class numbers `[B]`.
-        margin: m, which training raises from 0.2 to 0.9 (`SpreadMargin`).
+        margin: m, which training raises from 0.2 to 0.9 (`SpreadMarginSchedule`).
 
     Example:
         >>> spread_loss(torch.tensor([[0.9, 0.2, 0.0]]), torch.tensor([0]), margin=0.9)
@@ -134,7 +134,7 @@ def check_presence(target: Tensor) -> None:
             raise ValueError(f"target [B, classes] must hold 0 and 1, got values from {low} to {high}")
 
 
-class SpreadMargin:
+class SpreadMarginSchedule:
     r"""The margin of the spread loss over training.
 
     Args:
@@ -146,10 +146,10 @@ class SpreadMargin:
         high: where a linear rise ends.
 
     Example:
-        >>> margin = SpreadMargin("linear", steps=100)
+        >>> margin = SpreadMarginSchedule("linear", steps=100)
         >>> round(margin(0), 3), round(margin(50), 3), round(margin(1000), 3)
         (0.2, 0.55, 0.9)
-        >>> round(SpreadMargin("sigmoid", steps=400_000)(200_000), 3)
+        >>> round(SpreadMarginSchedule("sigmoid", steps=400_000)(200_000), 3)
         0.595
     """
 
@@ -188,7 +188,7 @@ class MarginLoss(nn.Module):
 class SpreadLoss(nn.Module):
     """`spread_loss` as a module whose margin follows a schedule by training step.
 
-    >>> loss = SpreadLoss(SpreadMargin("linear", steps=10))
+    >>> loss = SpreadLoss(SpreadMarginSchedule("linear", steps=10))
     >>> loss(torch.tensor([[0.9, 0.8]]), torch.tensor([0]))
     tensor(0.0100)
     """
@@ -196,7 +196,9 @@ class SpreadLoss(nn.Module):
     def __init__(self, schedule: Callable[[int], float]) -> None:
         super().__init__()
         if not callable(schedule):
-            raise ValueError(f"schedule must map steps to margins, as SpreadMargin does, got {schedule!r}")
+            raise ValueError(
+                f"schedule must map steps to margins, as SpreadMarginSchedule does, got {schedule!r}"
+            )
         self.schedule = schedule
         self.step = 0
 

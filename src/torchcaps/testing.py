@@ -5,7 +5,7 @@ Each takes a `CapsuleLayer` and `Capsules` that fit it, and raises `AssertionErr
 Example:
     >>> from torchcaps import Capsules, DenseCaps
     >>> layer, children = DenseCaps(6, 8, 3, 4), Capsules.from_vectors(torch.randn(2, 6, 8))
-    >>> assert_couplings_normalised(layer, children)
+    >>> assert_couplings_normalized(layer, children)
     >>> assert_batch_independent(layer, children)
     >>> assert_child_permutation(layer, children)
     >>> assert_finite_everywhere(layer, children)
@@ -24,14 +24,14 @@ from torch import Tensor
 
 from torchcaps.capsules import Capsules, length
 from torchcaps.layers import CapsuleLayer
-from torchcaps.routing import Routed
+from torchcaps.routing import RoutingOutput
 
 
-def _plain(layer: CapsuleLayer, capsules: Capsules) -> Routed:
+def _plain(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
     return layer.route(capsules)
 
 
-def _as_it_trains(layer: CapsuleLayer, capsules: Capsules) -> Routed:
+def _as_it_trains(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
     return layer.route(capsules, coupling=False)
 
 
@@ -39,7 +39,7 @@ def _as_it_trains(layer: CapsuleLayer, capsules: Capsules) -> Routed:
 FORMS = (_plain, _as_it_trains)
 
 
-def assert_couplings_normalised(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
+def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
     """At every iteration each child that has a parent is shared out wholly: its couplings add up to 1.
 
     The sum runs over all parents of the child, at all positions. (A leaky routing keeps a part for itself and
@@ -47,7 +47,7 @@ def assert_couplings_normalised(layer: CapsuleLayer, capsules: Capsules, *, atol
     """
     votes = layer.votes(capsules)
     activation = capsules.activation.flatten(1)
-    for number, routed in enumerate(layer.routing.trace(votes, activation), start=1):
+    for number, routed in enumerate(layer.routing.history(votes, activation), start=1):
         coupling = routed.coupling
         assert coupling is not None
         assert bool((coupling >= 0).all()), f"a coupling is negative at iteration {number}"
@@ -129,11 +129,11 @@ def assert_finite_everywhere(layer: CapsuleLayer, capsules: Capsules) -> None:
             where = f"with {name}{' under autocast' if autocast else ''}"
             _assert_finite(parents.pose, f"pose {where}")
             _assert_finite(parents.activation, f"activation {where}")
-            _assert_finite(parents.logit, f"logit {where}")
+            _assert_finite(parents.logits, f"logit {where}")
             layer.zero_grad()
             # Lengths beside raw poses: their slope at 0 is where NaN hides.
             lengths = length(parents.pose)
-            (parents.activation.sum() + parents.logit.sum() + parents.pose.sum() + lengths.sum()).backward()
+            (parents.activation.sum() + parents.logits.sum() + parents.pose.sum() + lengths.sum()).backward()
             for what, grad in [("pose", pose.grad), ("activation", activation.grad)]:
                 if grad is not None:
                     _assert_finite(grad, f"gradient of the {what} {where}")

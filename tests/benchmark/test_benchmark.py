@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from torchcaps import Capsules, kernels
-from torchcaps.benchmark import network_rows, routing_rows, scaling_rows
-from torchcaps.benchmark.routings import ITERATIONS, cases, work
+from torchcaps.bench import network_rows, routing_rows, scaling_rows
+from torchcaps.bench.routings import ITERATIONS, cases, work
 
 
 @pytest.mark.parametrize("routing", ["dynamic", "em", "kmeans", "uniform"])

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from torchcaps.cli import main
-from torchcaps.data.norb_format import write_matrix
+from torchcaps.data.formats.norb import write_matrix
 
 TINY = ["--set", "model.options.stages=[[4], [4]]", "--epochs", "1"]
 
@@ -75,10 +75,10 @@ def test_a_live_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar is drawn while training, and gone when a run fails."""
     from torchcaps.cli import progress
 
-    watcher = progress.LiveWatcher()
+    watcher = progress.LiveProgress()
     watcher.every = 0.0
-    monkeypatch.setattr(progress, "make_watcher", lambda: watcher)
-    rate = ["--set", "optimiser.learning_rate=1e30", "--set", "optimiser.name=sgd"]
+    monkeypatch.setattr(progress, "make_progress", lambda: watcher)
+    rate = ["--set", "optimizer.lr=1e30", "--set", "optimizer.name=sgd"]
     run("train", "--model", "pooled_cnn", "--data", "digits", *TINY, *rate, code=1)
     assert watcher.bar is not None
     assert not watcher.bar.live.is_started
@@ -87,19 +87,19 @@ def test_a_live_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interrupted_run_says_so_to_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     from torchcaps.cli import progress
-    from torchcaps.training.watching import Watcher
+    from torchcaps.training.callbacks import Callback
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def step(self, position: object, tally: torch.Tensor) -> None:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(progress, "make_watcher", Impatient)
+    monkeypatch.setattr(progress, "make_progress", Impatient)
     run("train", "--model", "pooled_cnn", "--data", "digits", *TINY, "--out", "mine", code=130)
     assert Path("mine/state.safetensors").is_file()
 
 
 def test_a_run_that_diverges_fails(capsys: pytest.CaptureFixture) -> None:
-    rate = ["--set", "optimiser.learning_rate=1e30", "--set", "optimiser.name=sgd"]
+    rate = ["--set", "optimizer.lr=1e30", "--set", "optimizer.name=sgd"]
     run("train", "--model", "pooled_cnn", "--data", "digits", *TINY, *rate, code=1)
     assert "not finite" in capsys.readouterr().err
 

@@ -7,15 +7,15 @@ import pytest
 from torch import Tensor
 
 from torchcaps.cli import main
-from torchcaps.cli.progress import LineWatcher
+from torchcaps.cli.progress import LineProgress
 from torchcaps.experiments import listing
 from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import default_recipe
-from torchcaps.training.state import Position
+from torchcaps.training.checkpoint import Position
 
 RECIPE = default_recipe("pooled_cnn", "digits").override(
-    ["training.epochs=1", "model.options.stages=[[4], [4]]", "evaluation.also=[]"]
+    ["training.epochs=1", "model.options.stages=[[4], [4]]", "evaluation.extra_datasets=[]"]
 )
 
 
@@ -48,7 +48,7 @@ def test_an_interrupted_experiment_says_so_and_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(LineWatcher, "step", impatient)
+        patch.setattr(LineProgress, "step", impatient)
         run("sample", "--quick", "--out", "my folder", "--seed", "2", code=130)
     said = capsys.readouterr().out
     assert "interrupted after step 1, saved." in said
@@ -60,7 +60,7 @@ def test_an_interrupted_experiment_says_so_and_how_to_go_on(
     assert "Data: little data" in said
 
 
-def impatient(watcher: LineWatcher, position: Position, tally: Tensor) -> None:
+def impatient(watcher: LineProgress, position: Position, tally: Tensor) -> None:
     signal.raise_signal(signal.SIGINT)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from torchcaps.data.errors import DataError
 from torchcaps.data.imageset import ImageSet
+from torchcaps.errors import DataError
 
 # The same examples every time, and no verdict about speed on a busy machine.
 settings.register_profile("data", max_examples=60, deadline=None, derandomize=True)

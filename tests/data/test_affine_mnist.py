@@ -8,8 +8,9 @@ import pytest
 import torch
 from scipy.io import savemat
 
-from torchcaps.data import DataError, ImageSet, load
-from torchcaps.data.affine_mnist import inverted, matrices, transform, transform_set
+from torchcaps.data import ImageSet, load
+from torchcaps.data.datasets.affine_mnist import inverted, matrices, transform, transform_set
+from torchcaps.errors import DataError
 
 
 def blob(y: int, x: int) -> torch.Tensor:
@@ -18,8 +19,8 @@ def blob(y: int, x: int) -> torch.Tensor:
     return image
 
 
-def centre_of(image: torch.Tensor) -> tuple[float, float]:
-    """The ink's centre (x, y), from the middle of the canvas."""
+def center_of(image: torch.Tensor) -> tuple[float, float]:
+    """The ink's center (x, y), from the middle of the canvas."""
     weight = image[0, 0].double() / image.sum()
     place = torch.arange(40) - 19.5
     return float((weight.sum(0) * place).sum()), float((weight.sum(1) * place).sum())
@@ -48,8 +49,8 @@ def test_the_identity_puts_the_image_in_the_middle() -> None:
     ],
 )
 def test_a_point_goes_where_the_formula_says(change: dict[str, float], expected: tuple[float, float]) -> None:
-    # Row 11, column 18 of 28 is at (4.5, −2.5) from the centre.
-    found = centre_of(transform(blob(11, 18), values(**change)))
+    # Row 11, column 18 of 28 is at (4.5, −2.5) from the center.
+    found = center_of(transform(blob(11, 18), values(**change)))
     assert found == pytest.approx(expected, abs=0.15)
 
 

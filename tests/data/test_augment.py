@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from torchcaps.data import augment
+from torchcaps.data import transforms
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -17,7 +17,7 @@ def images() -> torch.Tensor:
 
 
 def test_each_image_is_shifted_on_its_own_and_zeros_come_in(images: torch.Tensor) -> None:
-    shifted = augment.shift(images, 2, generator())
+    shifted = transforms.translate(images, 2, generator())
     padded = F.pad(images, [2] * 4)
     seen = set()
     for before, after in zip(padded, shifted):
@@ -36,16 +36,16 @@ def test_each_image_is_shifted_on_its_own_and_zeros_come_in(images: torch.Tensor
 @pytest.mark.parametrize(("number", "turns"), [(1.0, 1), (0.0, -1), (0.5, 0)])
 def test_a_quarter_turn_is_exact_and_counter_clockwise(number: float, turns: int) -> None:
     square = torch.rand(3, 2, 7, 7, generator=generator())
-    turned = augment.turn_with(square, 90, 0.3, torch.tensor([[number, 0.5]] * 3))
+    turned = transforms.rotate_with(square, 90, 0.3, torch.tensor([[number, 0.5]] * 3))
     torch.testing.assert_close(turned, square.rot90(turns, (2, 3)), atol=1e-5, rtol=0)
 
 
 def test_an_oblong_image_is_turned_not_sheared(images: torch.Tensor) -> None:
-    half_round = augment.turn_with(images, 180, 0, torch.tensor([[1.0, 0.5]] * 50))
+    half_round = transforms.rotate_with(images, 180, 0, torch.tensor([[1.0, 0.5]] * 50))
     torch.testing.assert_close(half_round, images.flip(2, 3) / 255, atol=1e-4, rtol=0)
     dot = torch.zeros(1, 1, 31, 15)
     dot[0, 0, 15, 12] = 1
-    upright = augment.turn_with(dot, 90, 0, torch.tensor([[1.0, 0.5]]))
+    upright = transforms.rotate_with(dot, 90, 0, torch.tensor([[1.0, 0.5]]))
     assert upright.flatten().argmax() == 10 * 15 + 7  # five pixels right of the middle, then five above it
 
 
@@ -53,18 +53,18 @@ def test_an_oblong_image_is_turned_not_sheared(images: torch.Tensor) -> None:
 def test_zoom_moves_what_is_off_the_middle(zoom: float) -> None:
     dots = torch.zeros(1, 1, 21, 21)
     dots[0, 0, 10, 12:15] = 1
-    zoomed = augment.turn_with(dots, 0, abs(zoom), torch.tensor([[0.5, 1.0 if zoom > 0 else 0.0]]))
+    zoomed = transforms.rotate_with(dots, 0, abs(zoom), torch.tensor([[0.5, 1.0 if zoom > 0 else 0.0]]))
     mean = (zoomed[0, 0].sum(0) * torch.arange(21)).sum() / zoomed.sum()
     assert float(mean) - 10 == pytest.approx(3 * (1 + zoom), abs=0.2)
 
 
 def test_each_image_is_turned_on_its_own(images: torch.Tensor) -> None:
-    turned = augment.turn(images[:1].expand(50, -1, -1, -1), 10, 0.1, generator())
+    turned = transforms.rotate(images[:1].expand(50, -1, -1, -1), 10, 0.1, generator())
     assert len({tuple(image.flatten().tolist()) for image in turned}) == 50
 
 
 def test_a_random_crop_is_a_window_anywhere(images: torch.Tensor) -> None:
-    cropped = augment.random_crop(images, 8, generator())
+    cropped = transforms.random_crop(images, 8, generator())
     seen = set()
     for before, after in zip(images, cropped):
         places = [
@@ -79,24 +79,24 @@ def test_a_random_crop_is_a_window_anywhere(images: torch.Tensor) -> None:
 
 def test_the_largest_number_stays_inside(images: torch.Tensor) -> None:
     nearly_one = torch.full((50, 2), 1 - 2**-24)
-    assert torch.equal(augment.crop_with(images, 8, nearly_one), images[..., 4:, 2:])
-    assert torch.equal(augment.shift_with(images, 2, nearly_one)[..., :-2, :-2], images[..., 2:, 2:])
+    assert torch.equal(transforms.crop_with(images, 8, nearly_one), images[..., 4:, 2:])
+    assert torch.equal(transforms.translate_with(images, 2, nearly_one)[..., :-2, :-2], images[..., 2:, 2:])
 
 
 def test_crops_for_test(images: torch.Tensor) -> None:
-    five = augment.five_crops(images, 8)
+    five = transforms.five_crops(images, 8)
     assert torch.equal(five[:, 0], images[..., :8, :8])
     assert torch.equal(five[:, 3], images[..., 4:, 2:])
-    assert torch.equal(five[:, 4], augment.centre_crop(images, 8))
-    grid = augment.grid_crops(images, 8, 3)
+    assert torch.equal(five[:, 4], transforms.center_crop(images, 8))
+    grid = transforms.grid_crops(images, 8, 3)
     assert torch.equal(grid[:, 0], five[:, 0])
     assert torch.equal(grid[:, 4], five[:, 4])
     assert torch.equal(grid[:, 8], five[:, 3])
-    assert torch.equal(augment.grid_crops(images, 8, 1)[:, 0], five[:, 4])
+    assert torch.equal(transforms.grid_crops(images, 8, 1)[:, 0], five[:, 4])
 
 
 @pytest.mark.parametrize(
-    "crop", [augment.centre_crop, augment.five_crops, augment.grid_crops, augment.random_crop]
+    "crop", [transforms.center_crop, transforms.five_crops, transforms.grid_crops, transforms.random_crop]
 )
 def test_a_crop_that_does_not_fit_is_refused(crop, images: torch.Tensor) -> None:
     for size in (0, 11):
@@ -104,45 +104,45 @@ def test_a_crop_that_does_not_fit_is_refused(crop, images: torch.Tensor) -> None
             crop(images, size)
 
 
-def test_standardise(images: torch.Tensor) -> None:
+def test_standardize(images: torch.Tensor) -> None:
     images[0] = 7
-    made = augment.standardise(images)
+    made = transforms.standardize(images)
     torch.testing.assert_close(made[1:].mean(dim=(1, 2, 3)), torch.zeros(49), atol=1e-5, rtol=0)
     torch.testing.assert_close(made[1:].square().mean(dim=(1, 2, 3)), torch.ones(49), atol=1e-4, rtol=0)
     assert made[0].abs().max() < 1e-3
 
 
 def test_brightness_and_contrast(images: torch.Tensor) -> None:
-    floats = augment.to_float(images)
+    floats = transforms.to_float(images)
     numbers = torch.rand(50, 2, generator=generator())
-    made = augment.brightness_contrast(images, 0.2, 0.5, generator())
+    made = transforms.brightness_contrast(images, 0.2, 0.5, generator())
     mean = floats.mean(dim=(1, 2, 3))
     torch.testing.assert_close(made.mean(dim=(1, 2, 3)), mean + 0.2 * (2 * numbers[:, 0] - 1))
     spread = floats.flatten(1).std(1) * (1 + 0.5 * (2 * numbers[:, 1] - 1))
     torch.testing.assert_close(made.flatten(1).std(1), spread)
-    torch.testing.assert_close(augment.brightness_contrast(images, 0, 0, generator()), floats)
+    torch.testing.assert_close(transforms.brightness_contrast(images, 0, 0, generator()), floats)
 
 
 def test_resize_keeps_the_type_and_averages(images: torch.Tensor) -> None:
-    small = augment.resize(images, (6, 5))
+    small = transforms.resize(images, (6, 5))
     expected = F.avg_pool2d(images.float(), 2).round()
     assert small.dtype == torch.uint8
     assert torch.equal(small.float(), expected)
-    assert augment.resize(images.float(), 20).shape == (50, 2, 20, 20)
-    assert augment.resize(images, (12, 10)) is images
+    assert transforms.resize(images.float(), 20).shape == (50, 2, 20, 20)
+    assert transforms.resize(images, (12, 10)) is images
 
 
 def test_an_empty_batch_passes(images: torch.Tensor) -> None:
     none = images[:0]
-    assert augment.shift(none, 2).shape == (0, 2, 12, 10)
-    assert augment.random_crop(none, 8).shape == (0, 2, 8, 8)
-    assert augment.standardise(none).shape == (0, 2, 12, 10)
-    assert augment.resize(none, 4).shape == (0, 2, 4, 4)
-    assert augment.turn(none, 10, 0.1).shape == (0, 2, 12, 10)
+    assert transforms.translate(none, 2).shape == (0, 2, 12, 10)
+    assert transforms.random_crop(none, 8).shape == (0, 2, 8, 8)
+    assert transforms.standardize(none).shape == (0, 2, 12, 10)
+    assert transforms.resize(none, 4).shape == (0, 2, 4, 4)
+    assert transforms.rotate(none, 10, 0.1).shape == (0, 2, 12, 10)
 
 
 def test_without_a_generator_torchs_own_is_used(images: torch.Tensor) -> None:
     torch.manual_seed(4)
-    first = augment.shift(images, 2)
+    first = transforms.translate(images, 2)
     torch.manual_seed(4)
-    assert torch.equal(augment.shift(images, 2), first)
+    assert torch.equal(transforms.translate(images, 2), first)

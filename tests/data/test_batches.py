@@ -5,7 +5,7 @@ import torch
 
 from torchcaps.data import Batches, ImageSet, Preprocess
 
-PIPELINE = Preprocess(shift=2, crop=12, brightness=0.2, contrast=0.2, standardise=True)
+PIPELINE = Preprocess(translate=2, crop=12, brightness=0.2, contrast=0.2, standardize=True)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchcaps.data import load
-from torchcaps.data.boats import (
+from torchcaps.data.worlds.boats import (
     PARTS,
     PLACE,
     RELATION,
@@ -18,7 +18,7 @@ from torchcaps.data.boats import (
     scene,
     votes,
 )
-from torchcaps.data.boats.relations import CORNERS
+from torchcaps.data.worlds.boats.relations import CORNERS
 
 KINDS = ("single", "crowded", "ambiguous")
 seeds = st.integers(min_value=0, max_value=2**31)

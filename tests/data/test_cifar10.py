@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from torchcaps.data import DataError, load
-from torchcaps.data.cifar10 import read_png_sheet
-from torchcaps.data.cifar_format import format_cifar
+from torchcaps.data import load
+from torchcaps.data.datasets.cifar10 import read_png_sheet
+from torchcaps.data.formats.cifar import format_cifar
+from torchcaps.errors import DataError
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchcaps.data.cifar_format import RECORD, format_cifar, parse_cifar, read_cifar
-from torchcaps.data.errors import DataError
+from torchcaps.data.formats.cifar import RECORD, format_cifar, parse_cifar, read_cifar
+from torchcaps.errors import DataError
 
 
 def batch(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torchcaps.data import DataError, ImageSet, load
-from torchcaps.data.digit_pairs import add_clipped, choose_pairs
-from torchcaps.data.multimnist import overlay
-from torchcaps.data.two_digits import side_by_side
+from torchcaps.data import ImageSet, load
+from torchcaps.data.datasets.pairs import add_clipped, choose_pairs, overlay, side_by_side
+from torchcaps.errors import DataError
 
 
 @pytest.fixture

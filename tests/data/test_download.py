@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from loopback import Web, serving
 
-from torchcaps.data.download import DownloadError, download
+from torchcaps.data.fetch.download import DownloadError, download
 
 BODY = bytes(range(256)) * 40
 

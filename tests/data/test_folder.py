@@ -7,7 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from torchcaps.data import DataError, ImageSet, load
+from torchcaps.data import ImageSet, load
+from torchcaps.errors import DataError
 
 
 def paint(path: Path, value: object, size: tuple[int, int] = (12, 12), mode: str = "RGB") -> None:
@@ -22,7 +23,7 @@ def mixed(tmp_path: Path) -> Path:
         paint(tmp_path / f"red/{number}.png", (250, 10, 10), (10 + number, 20))
         paint(tmp_path / f"blue/deep/{number}.jpg", (10, 10, 250), (30, 10 + number))
     paint(tmp_path / "red/palette.gif", 3, mode="P")
-    paint(tmp_path / "red/grey.png", 128, mode="L")
+    paint(tmp_path / "red/gray.png", 128, mode="L")
     paint(tmp_path / "red/clear.png", (0, 0, 0, 0), mode="RGBA")
     paint(tmp_path / "blue/bits.png", 1, mode="1")
     (tmp_path / "red/notes.txt").write_text("not an image")
@@ -44,14 +45,14 @@ def test_folder_colon_path_is_the_same(mixed: Path) -> None:
     )
 
 
-def test_colours_and_transparency(tmp_path: Path) -> None:
+def test_colors_and_transparency(tmp_path: Path) -> None:
     paint(tmp_path / "a/1.png", (250, 10, 20))
     paint(tmp_path / "b/1.png", (0, 0, 0, 0), mode="RGBA")
     images = load(f"folder:{tmp_path}").images
     assert images[:, :, 3, 3].tolist() == [[250, 10, 20], [255, 255, 255]]
 
 
-def test_grey_if_all_are(tmp_path: Path) -> None:
+def test_gray_if_all_are(tmp_path: Path) -> None:
     paint(tmp_path / "a/1.png", 77, mode="L")
     paint(tmp_path / "b/1.png", 1, mode="1")
     deep = np.full((12, 12), 40_000, np.uint16)

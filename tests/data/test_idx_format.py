@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from torchcaps.data.errors import DataError
-from torchcaps.data.idx_format import parse_idx, read_idx, write_idx
+from torchcaps.data.formats.idx import parse_idx, read_idx, write_idx
+from torchcaps.errors import DataError
 
 images = arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5))
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from torchcaps.data import DataError, ImageSet, load
-from torchcaps.data.idx_format import write_idx
-from torchcaps.data.mnist import MNIST, MNIST_CLASSES, read_pair
-from torchcaps.data.sources import Collection
+from torchcaps.data import ImageSet, load
+from torchcaps.data.datasets.mnist import MNIST, MNIST_CLASSES, read_pair
+from torchcaps.data.fetch.collection import Collection
+from torchcaps.data.formats.idx import write_idx
+from torchcaps.errors import DataError
 
 
 def collection(folder: Path, images: np.ndarray, labels: np.ndarray) -> Collection:

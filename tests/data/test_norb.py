@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from test_smallnorb import write_set
 
-from torchcaps.data import DataError, load
-from torchcaps.data.norb import NORB, part_names
-from torchcaps.data.norb_format import write_matrix
+from torchcaps.data import load
+from torchcaps.data.datasets.norb import NORB, part_names
+from torchcaps.data.formats.norb import write_matrix
+from torchcaps.errors import DataError
 
 
 @pytest.fixture

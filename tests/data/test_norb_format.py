@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from torchcaps.data.errors import DataError
-from torchcaps.data.norb_format import ELEMENT_TYPES, parse_matrix, read_matrix, write_matrix
+from torchcaps.data.formats.norb import ELEMENT_TYPES, parse_matrix, read_matrix, write_matrix
+from torchcaps.errors import DataError
 
 matrices = st.sampled_from(list(ELEMENT_TYPES.values())).flatmap(
     lambda kind: arrays.arrays(kind, arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchcaps.data.packages import DebianPackage, NpmPackage, plain_file
-from torchcaps.data.suppliers import SupplyError
+from torchcaps.data.fetch.packages import DebianPackage, NpmPackage, plain_file
+from torchcaps.data.fetch.suppliers import SupplyError
 
 CONTENT = b"real data"
 SHA256 = {"a.idx": hashlib.sha256(CONTENT).hexdigest()}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torchcaps.data import Preprocess, augment
+from torchcaps.data import Preprocess, transforms
 
 
 @pytest.fixture
@@ -17,15 +17,15 @@ def test_nothing_asked_only_scales(images: torch.Tensor) -> None:
     assert torch.equal(plain.train(images, plain.draw(6, torch.Generator())), images.float() / 255)
 
 
-def test_smallnorb_is_standardised_whole_then_cropped(images: torch.Tensor) -> None:
-    pipeline = Preprocess(crop=32, standardise=True)
-    whole = augment.standardise(images)
+def test_smallnorb_is_standardized_whole_then_cropped(images: torch.Tensor) -> None:
+    pipeline = Preprocess(crop=32, standardize=True)
+    whole = transforms.standardize(images)
     assert torch.equal(pipeline.test(images), whole[..., 8:40, 8:40])
     assert torch.equal(pipeline.test_crops(images, 3)[:, 0], whole[..., :32, :32])
 
 
 def test_training_varies_and_test_does_not(images: torch.Tensor) -> None:
-    pipeline = Preprocess(resize=40, shift=2, crop=32, brightness=0.2, contrast=0.2)
+    pipeline = Preprocess(resize=40, translate=2, crop=32, brightness=0.2, contrast=0.2)
     numbers = pipeline.draw(12, torch.Generator().manual_seed(0))
     first, other = pipeline.train(images, numbers[:6]), pipeline.train(images, numbers[6:])
     assert first.shape == pipeline.test(images).shape == (6, 2, 32, 32)
@@ -35,7 +35,7 @@ def test_training_varies_and_test_does_not(images: torch.Tensor) -> None:
 
 
 def test_images_do_not_see_each_other(images: torch.Tensor) -> None:
-    pipeline = Preprocess(shift=2, crop=32, brightness=0.2, contrast=0.2, standardise=True)
+    pipeline = Preprocess(translate=2, crop=32, brightness=0.2, contrast=0.2, standardize=True)
     numbers = pipeline.draw(6, torch.Generator())
     together = pipeline.train(images, numbers)
     alone = torch.cat([pipeline.train(images[row : row + 1], numbers[row : row + 1]) for row in range(6)])
@@ -45,24 +45,24 @@ def test_images_do_not_see_each_other(images: torch.Tensor) -> None:
 def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor) -> None:
     numbers = Preprocess().draw(6, torch.Generator())
     cropped = Preprocess(crop=32).train(images, numbers)
-    assert torch.equal(Preprocess(crop=32, shift=0, brightness=0.0).train(images, numbers), cropped)
+    assert torch.equal(Preprocess(crop=32, translate=0, brightness=0.0).train(images, numbers), cropped)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shift": -1}, "'shift' must be a whole number of at least 0, got -1"),
-        ({"shift": 1.5}, "'shift' must be a whole number"),
+        ({"translate": -1}, "'translate' must be a whole number of at least 0, got -1"),
+        ({"translate": 1.5}, "'translate' must be a whole number"),
         ({"crop": 0}, "'crop' must be a whole number of at least 1"),
         ({"crop": True}, "'crop'"),
         ({"brightness": "much"}, "'brightness' must be a number"),
         ({"contrast": float("nan")}, "'contrast'"),
-        ({"standardise": 1}, "'standardise' must be true or false"),
+        ({"standardize": 1}, "'standardize' must be true or false"),
         ({"resize": 20, "crop": 32}, "does not fit"),
-        ({"turn": -5}, "'turn' must be a number of at least 0"),
-        ({"turn": float("inf")}, "'turn' must be a number of at least 0"),
-        ({"zoom": 1.0}, "'zoom' must be less than 1"),
-        ({"standardize": True}, "did you mean 'standardise'"),
+        ({"rotate": -5}, "'rotate' must be a number of at least 0"),
+        ({"rotate": float("inf")}, "'rotate' must be a number of at least 0"),
+        ({"scale": 1.0}, "'scale' must be less than 1"),
+        ({"standardise": True}, "did you mean 'standardize'"),
     ],
 )
 def test_wrong_options_are_explained(options: dict, message: str) -> None:
@@ -80,7 +80,7 @@ def test_sizes() -> None:
 
 def test_half_of_the_images_are_flipped_and_nothing_else_changes() -> None:
     images = torch.randint(0, 256, (400, 1, 6, 6), dtype=torch.uint8)
-    flipping, plain = Preprocess(shift=1, flip=True), Preprocess(shift=1)
+    flipping, plain = Preprocess(translate=1, flip=True), Preprocess(translate=1)
     numbers = flipping.draw(400, torch.Generator().manual_seed(0))
     assert numbers.shape == (400, 7)
     made, unflipped = flipping.train(images, numbers), plain.train(images, numbers[:, :6])
@@ -93,16 +93,17 @@ def test_half_of_the_images_are_flipped_and_nothing_else_changes() -> None:
 
 def test_turning_comes_before_shifting_and_only_in_training() -> None:
     images = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8)
-    both, shifting = Preprocess(turn=15, zoom=0.1, shift=2), Preprocess(shift=2)
+    both, shifting = Preprocess(rotate=15, scale=0.1, translate=2), Preprocess(translate=2)
     numbers = both.draw(40, torch.Generator().manual_seed(0))
-    turned = augment.turn_with(images, 15, 0.1, numbers[:, 7:9])
-    expected = augment.shift_with(turned, 2, numbers[:, 0:2])
+    turned = transforms.rotate_with(images, 15, 0.1, numbers[:, 7:9])
+    expected = transforms.translate_with(turned, 2, numbers[:, 0:2])
     assert torch.equal(both.train(images, numbers), expected)
     assert torch.equal(both.test(images), shifting.test(images))
 
 
 @pytest.mark.parametrize(
-    ("options", "numbers"), [({"shift": 2}, 6), ({"flip": True}, 7), ({"turn": 10}, 9), ({"zoom": 0.1}, 9)]
+    ("options", "numbers"),
+    [({"translate": 2}, 6), ({"flip": True}, 7), ({"rotate": 10}, 9), ({"scale": 0.1}, 9)],
 )
 def test_recipes_without_turning_draw_what_they_always_drew(options: dict, numbers: int) -> None:
     assert Preprocess(**options).draw(3, torch.Generator()).shape == (3, numbers)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from torchcaps.data import DataError, load
-from torchcaps.data.norb_format import write_matrix
+from torchcaps.data import load
+from torchcaps.data.formats.norb import write_matrix
+from torchcaps.errors import DataError
 
 TRAIN = "made-5x46789x9x18x6x2x16x16-training"
 TEST = "made-5x01235x9x18x6x2x16x16-testing"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from loopback import Web, serving
 
-from torchcaps.data.errors import DataError
-from torchcaps.data.locations import cache_dir
-from torchcaps.data.sources import Collection
-from torchcaps.data.suppliers import Mirror, Tarball
+from torchcaps.data.fetch.cache import cache_dir
+from torchcaps.data.fetch.collection import Collection
+from torchcaps.data.fetch.suppliers import Mirror, Tarball
+from torchcaps.errors import DataError
 
 FILES = {"a.mat": b"the first file", "b.mat": b"the second file" * 9}
 SHA256 = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
@@ -148,8 +148,8 @@ def test_a_cache_that_cannot_be_written_is_reported(web: Web, tmp_path: Path, mo
 
 FETCH = """
 import sys
-from torchcaps.data.sources import Collection
-from torchcaps.data.suppliers import Mirror
+from torchcaps.data.fetch.collection import Collection
+from torchcaps.data.fetch.suppliers import Mirror
 print("ready", flush=True)
 sys.stdin.readline()
 collection = Collection("set", {"a.mat": sys.argv[2]}, [Mirror(sys.argv[1])])

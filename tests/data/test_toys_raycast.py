@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from torchcaps.data.toys.cameras import DISTANCE, look_from, stereo
-from torchcaps.data.toys.raycast import cast
-from torchcaps.data.toys.solid import Solid, both_sides, box, cone, cylinder, ellipsoid
-from torchcaps.data.toys.surfaces import surface
+from torchcaps.data.worlds.toys.cameras import DISTANCE, look_from, stereo
+from torchcaps.data.worlds.toys.raycast import cast_rays
+from torchcaps.data.worlds.toys.solid import Solid, both_sides, box, cone, cylinder, ellipsoid
+from torchcaps.data.worlds.toys.surfaces import surface
 
 SIZE = 300
 ORIGIN = np.zeros(3)
@@ -15,12 +15,12 @@ ORIGIN = np.zeros(3)
 def area_seen(solid, azimuth=0.0, elevation=0.0):
     """Area of the silhouette in a parallel camera's picture, in the world's units."""
     sun = look_from([azimuth], [elevation], ORIGIN, half_field=1.0, parallel=True)
-    return np.isfinite(cast([solid], sun, SIZE).depth).mean() * 4
+    return np.isfinite(cast_rays([solid], sun, SIZE).depth).mean() * 4
 
 
 def normals(solid, azimuth, elevation, size=64):
     camera = look_from([azimuth], [elevation], ORIGIN)
-    hits = cast([solid], camera, size)
+    hits = cast_rays([solid], camera, size)
     seen = surface([solid], camera, hits)
     return seen, np.stack(seen.normal, axis=-1)
 
@@ -28,7 +28,7 @@ def normals(solid, azimuth, elevation, size=64):
 def test_ball_is_a_disc_of_the_right_size_in_perspective():
     radius = 0.5
     camera = look_from([0, 70], [0, 35], ORIGIN)
-    seen = np.isfinite(cast([ellipsoid((0, 0, 0), (radius,) * 3)], camera, SIZE).depth).mean((1, 2))
+    seen = np.isfinite(cast_rays([ellipsoid((0, 0, 0), (radius,) * 3)], camera, SIZE).depth).mean((1, 2))
     tangent = radius / math.sqrt(DISTANCE**2 - radius**2)
     assert seen == pytest.approx([math.pi * tangent**2 / (2 * camera.half_field) ** 2] * 2, rel=5e-3)
 
@@ -65,8 +65,8 @@ def test_cylinder_and_cone_from_the_side_and_from_the_end():
 @pytest.mark.parametrize("make", [cylinder, cone])
 def test_height_of_a_standing_solid(make):
     sun = look_from([17], [0], ORIGIN, half_field=1.0, parallel=True)
-    rows = np.isfinite(cast([make((0, 0, -0.3), (0, 0, 0.5), 0.2)], sun, SIZE).depth)[0].any(-1)
-    z = -sun.pixel_centres(SIZE)[rows]
+    rows = np.isfinite(cast_rays([make((0, 0, -0.3), (0, 0, 0.5), 0.2)], sun, SIZE).depth)[0].any(-1)
+    z = -sun.pixel_centers(SIZE)[rows]
     assert z.max() == pytest.approx(0.5, abs=0.03)  # a cone's very tip is thinner than a ray's distance
     assert z.min() == pytest.approx(-0.3, abs=0.01)
 
@@ -81,13 +81,13 @@ def test_depths_in_front_of_the_camera():
         cone((-0.5, 0, 0), (0.5, 0, 0), 0.3, taper=0.4),
         cone((-0.5, 0, 0), (0.5, 0, 0), 0.3, taper=1.0),
     ):
-        assert cast([solid], camera, 51).depth[0, 25, 25] == pytest.approx(DISTANCE - 0.5, abs=1e-5)
+        assert cast_rays([solid], camera, 51).depth[0, 25, 25] == pytest.approx(DISTANCE - 0.5, abs=1e-5)
 
 
 def test_the_nearer_solid_hides_the_farther_whatever_their_order():
     near, far = box((0.5, 0, 0), (0.1, 0.1, 0.1)), ellipsoid((-0.5, 0, 0), (0.3, 0.3, 0.3))
     camera = look_from([0], [0], ORIGIN)
-    one, other = cast([near, far], camera, 51), cast([far, near], camera, 51)
+    one, other = cast_rays([near, far], camera, 51), cast_rays([far, near], camera, 51)
     assert np.array_equal(one.depth, other.depth)
     assert one.part[0, 25, 25] == 0
     assert other.part[0, 25, 25] == 1
@@ -103,7 +103,7 @@ def test_rays_as_steep_as_a_cones_side_still_meet_it():
 def test_thin_solids_are_seen():
     mast = cylinder((0, 0, -0.5), (0, 0, 0.5), 2 / SIZE)
     assert area_seen(mast) == pytest.approx(4 / SIZE, rel=1e-6)  # two columns of rays
-    assert np.isfinite(cast([mast], look_from([33], [40], ORIGIN), 200).depth).any()
+    assert np.isfinite(cast_rays([mast], look_from([33], [40], ORIGIN), 200).depth).any()
 
 
 def test_normals_of_ball_and_box():
@@ -136,16 +136,16 @@ def test_normals_are_unit_and_face_the_camera(solid):
 def test_support_bounds_what_is_seen():
     solid = cone((-0.3, -0.2, 0), (0.3, 0.4, 0.2), 0.3, taper=0.3)
     sun = look_from([0], [0], ORIGIN, half_field=1.0, parallel=True)  # its picture runs along y
-    columns = np.isfinite(cast([solid], sun, SIZE).depth)[0].any(0)
-    y = sun.pixel_centres(SIZE)[columns]
+    columns = np.isfinite(cast_rays([solid], sun, SIZE).depth)[0].any(0)
+    y = sun.pixel_centers(SIZE)[columns]
     assert y.max() == pytest.approx(solid.support((0, 1, 0)), abs=0.02)
     assert y.min() == pytest.approx(-solid.support((0, -1, 0)), abs=0.02)
 
 
 def test_mirror_images_are_seen_from_mirrored_places():
     left, right = both_sides(cone((0, 0.3, 0), (0.3, 0.5, 0.4), 0.2))
-    a = cast([left], look_from([30], [20], ORIGIN), 64).depth
-    b = cast([right], look_from([-30], [20], ORIGIN), 64).depth
+    a = cast_rays([left], look_from([30], [20], ORIGIN), 64).depth
+    b = cast_rays([right], look_from([-30], [20], ORIGIN), 64).depth
     assert (np.isfinite(a) == np.isfinite(b[..., ::-1])).mean() > 0.999
 
 
@@ -164,4 +164,4 @@ def test_solids_refuse_nonsense():
     with pytest.raises(ValueError, match="volume"):
         box((0, 0, 0), (1, 1, 0))
     with pytest.raises(ValueError, match="at most 255"):
-        cast([box((0, 0, 0), (1, 1, 1))] * 256, look_from([0], [0], ORIGIN), 4)
+        cast_rays([box((0, 0, 0), (1, 1, 1))] * 256, look_from([0], [0], ORIGIN), 4)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchcaps.data.toys import CATEGORIES, render, solids
-from torchcaps.data.toys.stage import toy
+from torchcaps.data.worlds.toys import CATEGORIES, render, solids
+from torchcaps.data.worlds.toys.stage import toy
 
 
 def difference(one, other):

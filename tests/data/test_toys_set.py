@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.errors import DataError
-from torchcaps.data.norb_format import read_matrix
-from torchcaps.data.toys import files, loader, render
-from torchcaps.data.toys.files import find_or_make, read_files, stem, variant, write_files
-from torchcaps.data.toys.photograph import photograph
-from torchcaps.data.toys.table import AZIMUTHS, Table, azimuth_degrees, elevation_degrees, table
+from torchcaps.data.formats.norb import read_matrix
+from torchcaps.data.worlds.toys import files, loader, render
+from torchcaps.data.worlds.toys.files import find_or_make, read_files, stem, variant, write_files
+from torchcaps.data.worlds.toys.photograph import photograph
+from torchcaps.data.worlds.toys.table import AZIMUTHS, Table, azimuth_degrees, elevation_degrees, table
+from torchcaps.errors import DataError
 
 FEW = {"elevations": [0, 8], "azimuths": [0, 18], "lightings": [1]}
 

@@ -37,7 +37,7 @@ def test_success_is_over_all_classes_that_an_image_is_not() -> None:
 
 
 def test_preparation_inside_is_preparation_outside() -> None:
-    prepare = Preprocess(standardise=True, crop=12)
+    prepare = Preprocess(standardize=True, crop=12)
     model = create_model(
         "pooled_cnn", num_classes=5, in_channels=2, image_size=12, stages=((4,), (4,))
     ).eval()

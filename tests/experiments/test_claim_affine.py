@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchcaps.experiments import affine
-from torchcaps.experiments.affine import BASE, CAPS, COLOURS, UNIFORM, judge, recipe
+from torchcaps.experiments.affine import BASE, CAPS, COLORS, UNIFORM, judge, recipe
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.workbench.matching import Moment
 from torchcaps.experiments.workbench.running import reproduce
@@ -31,15 +31,15 @@ def test_test_digits_lie_elsewhere_with_another_seed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_networks_are_trained_alike(tmp_path: Path, quick: bool) -> None:
-    recipes = [recipe(Study(tmp_path, quick=quick), name) for name in COLOURS]
-    for part in ("data", "optimiser", "schedule", "training", "stop", "seed"):
+    recipes = [recipe(Study(tmp_path, quick=quick), name) for name in COLORS]
+    for part in ("data", "optimizer", "schedule", "training", "stop", "seed"):
         assert len({repr(getattr(made, part)) for made in recipes}) == 1, part
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_networks_are_of_one_size(tmp_path: Path, quick: bool) -> None:
     study, counts = Study(tmp_path, quick=quick), {}
-    for name in COLOURS:
+    for name in COLORS:
         made = recipe(study, name)
         size = made.data.preprocess.get("resize", 40)
         model = create_model(
@@ -77,7 +77,7 @@ def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(find_claim("affine"), tmp_path, quick=True)
     numbers = result["numbers"]
     assert result["status"] == "ended"
-    for name in COLOURS:
+    for name in COLORS:
         assert numbers[f"{name}.moved"] > 85
         assert numbers[f"{name}.affine"] < numbers[f"{name}.moved"], "affine change was not trained on"
     assert abs(numbers[f"{CAPS}.moved"] - numbers[f"{BASE}.moved"]) < 3

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchcaps.data.boats import RELATION, scene
+from torchcaps.data.worlds.boats import RELATION, scene
 from torchcaps.experiments.boats import (
     CLAIM,
     DYNAMIC,
@@ -20,7 +20,6 @@ from torchcaps.experiments.boats import (
 from torchcaps.experiments.boats_parsing import (
     Crowd,
     blurred,
-    cast,
     contested,
     crowds,
     decoy_belief,
@@ -28,6 +27,7 @@ from torchcaps.experiments.boats_parsing import (
     parse,
     parts_right,
     trace,
+    votes_of,
 )
 from torchcaps.experiments.boats_verdicts import KINDS, MIXING, ROUTED, WITHOUT, Right, caption_of
 from torchcaps.experiments.workbench.running import reproduce
@@ -48,7 +48,7 @@ def accuracy(kind: str, routing: str, noise: float = 0.0) -> float:
 
 def test_votes_are_poses_times_relations() -> None:
     crowd = one_crowd("crowded")
-    vote = cast(crowd).tensor()[:, 0]
+    vote = votes_of(crowd).tensor()[:, 0]
     for part, kind in enumerate(crowd.part_type.tolist()):
         for whole in range(2):
             expected = (crowd.part_pose[:, part] @ RELATION[whole, kind]).flatten(1)

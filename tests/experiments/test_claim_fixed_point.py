@@ -28,11 +28,11 @@ def test_softness_runs_from_one_to_zero() -> None:
 
 
 def test_accumulation_hardens_and_the_fixed_point_rests() -> None:
-    """The claim itself, on random votes that no network has learnt."""
+    """The claim itself, on random votes that no network has learned."""
     votes = DenseVotes(torch.randn(4, 30, 4), 0.4 * torch.randn(30, 5, 4, 8))
     present = torch.ones(4, 30)
     hard, soft = (
-        routing_like(DynamicRouting(), update, 300).trace(votes, present)
+        routing_like(DynamicRouting(), update, 300).history(votes, present)
         for update in ("accumulate", "fixed_point")
     )
     assert softness(hard[-1].coupling) < 0.1 * softness(soft[-1].coupling)
@@ -54,7 +54,7 @@ def test_shown_couplings_are_those_of_the_routing() -> None:
     model = create_model("capsnet_small", channels=8, types=1).eval()
     image = torch.rand(1, 1, 28, 28)
     layer, children = children_of(model, image)
-    third = layer.trace(children)[2].coupling[0]
+    third = layer.history(children)[2].coupling[0]
     shown = sorted_couplings(model, image, "accumulate")[1]
     torch.testing.assert_close(shown.sort(0).values, third.sort(0).values)
 

@@ -42,7 +42,7 @@ def test_the_image_itself_has_the_other_digit_as_error() -> None:
     assert not drawing_error(parts, parts).any()
 
 
-def test_matched_keeps_a_digit_in_its_colour() -> None:
+def test_matched_keeps_a_digit_in_its_color() -> None:
     assert matched([1, 8], [8, 3]) == [8, 1]
     assert matched([8, 3], [8, 3]) == [8, 3]
 

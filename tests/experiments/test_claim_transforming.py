@@ -71,7 +71,7 @@ def test_the_change_of_a_turned_pair_is_the_matrix_between() -> None:
 
 
 class Oracle(TransformingAutoencoder):
-    """Its capsules say the centre of the ink, or always the same."""
+    """Its capsules say the center of the ink, or always the same."""
 
     follows = True
 
@@ -79,8 +79,8 @@ class Oracle(TransformingAutoencoder):
         seen = super().look(images)
         x = torch.arange(images.shape[3], dtype=images.dtype)
         ink = images.sum((1, 2, 3)).clamp(min=1e-9)
-        centre = torch.stack([(images.sum((1, 2)) * x).sum(1), (images.sum((1, 3)) * x).sum(1)], dim=1)
-        pose = (centre / ink[:, None])[:, None].expand(-1, self.count, -1)
+        center = torch.stack([(images.sum((1, 2)) * x).sum(1), (images.sum((1, 3)) * x).sum(1)], dim=1)
+        pose = (center / ink[:, None])[:, None].expand(-1, self.count, -1)
         return seen._replace(pose=pose if self.follows else torch.zeros_like(pose))
 
 
@@ -127,7 +127,7 @@ def test_how_networks_are_trained_is_written_down_before(tmp_path: Path) -> None
     with pytest.raises(Interrupted):
         networks(study, "affine", dots())
     (written,) = study.recipes.values()
-    assert (written["images"], written["steps"], written["learning_rate"]) == (6, 1500, 3e-3)
+    assert (written["images"], written["steps"], written["lr"]) == (6, 1500, 3e-3)
     assert written["most"] == {"turn": math.radians(30), "shift": 0.1}
 
 
@@ -167,7 +167,7 @@ def test_verdicts_ask_for_drawings_and_for_coordinates(
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(find_claim("transforming"), tmp_path, quick=True)
     numbers = result["numbers"]
-    assert result["recipes"]["affine-auto-encoder_without_capsules"]["learning_rate"] == 1e-3
+    assert result["recipes"]["affine-auto-encoder_without_capsules"]["lr"] == 1e-3
     assert numbers[f"shift.{CAPSULE}.moved"] < numbers[f"shift.{COPY}.moved"] / 2
     assert numbers["shift.best coordinates"] > 0.8
     assert numbers["shift.coordinates"] > 0.2

@@ -30,7 +30,7 @@ def test_first_iteration_shares_every_vote_evenly(network) -> None:
 def test_distances_are_to_the_mean_under_the_weights(network) -> None:
     """Weighted by assignment, votes lie about the class's pose."""
     images = torch.rand(2, 1, 20, 20)
-    vote = network.trace(images)[-1].votes[:, 0]
+    vote = network.routing_history(images)[-1].votes[:, 0]
     unit = vote.norm(dim=-1).mean((1, 2))[:, None]
     for step in look(network, images):
         mass = step.weight.sum(1)

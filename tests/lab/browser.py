@@ -17,7 +17,7 @@ from torchcaps.lab.server import create_app
 from torchcaps.lab.weights import NEEDED, Key, Shelf
 from torchcaps.training import load_weights
 
-SHOTS = Path(__file__).parents[2] / "artefacts" / "lab"
+SHOTS = Path(__file__).parents[2] / "artifacts" / "lab"
 # What a canvas shows, coarsely: browsers may blend the same picture a shade differently the second time.
 DRAWN = """canvas => {
   const small = new OffscreenCanvas(32, 32).getContext("2d");

@@ -9,7 +9,7 @@ import torch
 from lab_models import CARDS
 from starlette.testclient import TestClient
 
-from torchcaps.data.toys import render
+from torchcaps.data.worlds.toys import render
 from torchcaps.lab import answers
 from torchcaps.lab.server import create_app
 from torchcaps.lab.toy import toys
@@ -65,7 +65,7 @@ def test_draw_shows_couplings_over_the_image(client: TestClient, shelf: Shelf, s
     assert couplings.max() == 1
     # A child's shares add up to 1, so each place sends the same at every iteration.
     np.testing.assert_allclose(couplings.sum(1)[0], couplings.sum(1)[-1], atol=2e-3)
-    trace = shelf["capsnet_small", "mnist"].model.trace(torch.tensor(seven)[None, None])
+    trace = shelf["capsnet_small", "mnist"].model.routing_history(torch.tensor(seven)[None, None])
     last = trace[-1].iterations[-1]
     assert last.coupling is not None
     np.testing.assert_allclose(said["lengths"], last.activation[0].detach(), atol=1e-3)

@@ -26,7 +26,7 @@ def test_weights_and_couplings_have_the_documented_shapes() -> None:
     assert conv.weight.shape == (18, 5, 4, 4)
     routed = conv.route(grid)
     assert routed.pose.shape == (2, 3, 4, 5, 16)
-    assert routed.activation.shape == routed.logit.shape == (2, 3, 4, 5)
+    assert routed.activation.shape == routed.logits.shape == (2, 3, 4, 5)
     assert routed.coupling.shape == (2, 3, 4, 18, 5)
     classes = ClassCaps(2, 5)
     assert classes.weight.shape == (2, 5, 4, 4)
@@ -159,7 +159,7 @@ flat = torch.ones(2, 6, 8)
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(layer: Any, given: Any, says: str) -> None:
-    for call in (layer, layer.route, layer.trace):
+    for call in (layer, layer.route, layer.history):
         with pytest.raises(ValueError, match=says):
             call(given)
 

@@ -57,7 +57,7 @@ def test_the_sweep_knows_every_model() -> None:
 def test_any_size_builds_and_trains_one_step(name: str, size: Any, channels: int, classes: int) -> None:
     model = build(name, image_size=size, in_channels=channels, num_classes=classes)
     images, target = images_for(model), torch.tensor([0, classes - 1])
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     output = model(images, target)
     assert output.scores.shape == output.logits.shape == (2, classes)
     assert 0 <= float(output.scores.detach().min()) <= float(output.scores.detach().max()) <= 1
@@ -67,7 +67,7 @@ def test_any_size_builds_and_trains_one_step(name: str, size: Any, channels: int
         assert parameter.grad is not None, what
         assert parameter.grad.isfinite().all(), what
         assert parameter.grad.any(), what
-    optimiser.step()
+    optimizer.step()
     assert loss_of(model(images, target), images, target).isfinite()
 
 
@@ -101,12 +101,12 @@ def test_trace_ends_where_forward_does(name: str) -> None:
     model = build(name).eval()
     assert isinstance(model, CapsuleModel)
     images = images_for(model)
-    output, trace = model(images), model.trace(images)
+    output, trace = model(images), model.routing_history(images)
     assert output.capsules is not None
     last = trace[-1].iterations[-1]
     torch.testing.assert_close(last.pose, output.capsules.pose, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(last.activation, output.scores, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(last.logit, output.logits, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(last.logits, output.logits, atol=1e-3, rtol=1e-3)
     for layer in trace:
         assert len(layer.iterations) == 3
         for routed in layer.iterations:
@@ -117,7 +117,11 @@ def test_trace_ends_where_forward_does(name: str) -> None:
 def test_trace_names_the_layers_from_the_bottom_up() -> None:
     model = build("matrix_capsnet")
     assert isinstance(model, CapsuleModel)
-    assert [layer.name for layer in model.trace(images_for(model))] == ["first", "second", "classes"]
+    assert [layer.name for layer in model.routing_history(images_for(model))] == [
+        "first",
+        "second",
+        "classes",
+    ]
     assert not model.first._watchers
 
 
@@ -201,7 +205,7 @@ def test_bad_sizes_are_named(name: str, bad: dict[str, Any]) -> None:
         (None, {}, "unknown model None"),
         ("capsnet", {"iteration": 3}, "model 'capsnet' has no option 'iteration': did you mean 'iterations'"),
         ("capsnet", {"chanels": 3}, "did you mean 'channels'"),
-        ("matrix_capsnet", {"normalize_mass": True}, "did you mean 'normalise_mass'"),
+        ("matrix_capsnet", {"normalise_mass": True}, "did you mean 'normalize_mass'"),
         ("matrix_capsnet", {"routing": "dynamic", "covariance": "full"}, "has no option 'covariance'"),
         ("norb_cnn", {"dropuot": 0.1}, "did you mean 'dropout'"),
         ("pooled_cnn", {"iterations": 3}, "model 'pooled_cnn' has no option 'iterations'"),

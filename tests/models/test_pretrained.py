@@ -7,12 +7,14 @@ import pytest
 import torch
 
 from torchcaps import create_model
-from torchcaps.data.errors import DataError
+from torchcaps.errors import DataError
 from torchcaps.models import list_pretrained, pretrained
-from torchcaps.training.weights import Card, load_weights, save_weights
-from torchcaps.training.zoo import check_shipped, keep_entry
+from torchcaps.models.weights import ModelCard, load_weights, save_weights
+from torchcaps.training.publish.ship import check_shipped, keep_entry
 
-CARD = Card("pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("a", "b", "c"), facts={"data": "letters"})
+CARD = ModelCard(
+    "pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("a", "b", "c"), facts={"data": "letters"}
+)
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ def test_a_newer_entry_takes_the_place_of_the_older(tmp_path: Path) -> None:
 
 
 def test_all_shipped_weights_fit_into_15_megabytes() -> None:
-    assert sum(entry["bytes"] for entry in list_pretrained()) <= pretrained.MOST_BYTES
+    assert sum(entry["bytes"] for entry in list_pretrained()) <= pretrained.MAX_BYTES
     files = {path.name for path in pretrained.FOLDER.glob("*.safetensors")}
     assert files == {entry["file"] for entry in list_pretrained()}
 

@@ -65,9 +65,9 @@ def test_an_absent_capsule_draws_nothing_and_the_others_add_up() -> None:
 def test_the_drawing_knows_nothing_of_the_image_but_the_capsules() -> None:
     network = build()
     images, change = torch.rand(3, 2, 7, 5), torch.randn(3, 2)
-    redrawn = network(images, change)
-    again = network.redraw(network.move(redrawn.capsules, change))
-    torch.testing.assert_close(redrawn.images, again)
+    resample_each_epoch = network(images, change)
+    again = network.redraw(network.move(resample_each_epoch.capsules, change))
+    torch.testing.assert_close(resample_each_epoch.images, again)
 
 
 def test_samples_do_not_see_each_other_and_gradients_reach_all_weights() -> None:
@@ -85,7 +85,7 @@ def test_samples_do_not_see_each_other_and_gradients_reach_all_weights() -> None
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: build("turn"), "pose='turn' is unknown"),
+        (lambda: build("turn"), "unknown pose 'turn'"),
         (lambda: build(capsules=0), "capsules must be a whole number"),
         (lambda: build()(torch.rand(1, 1, 7, 5), torch.zeros(1, 2)), r"images must be \[B, C=2, H=7, W=5\]"),
         (lambda: build()(torch.rand(1, 2, 7, 5), torch.zeros(1, 3)), r"change must be \[B, D=2\]"),

@@ -31,7 +31,7 @@ def test_iterations_are_a_whole_number(name: str, iterations: Any) -> None:
         ("em", {"beta_u": "x"}),
         ("em", {"beta_a": None}),
         ("em", {"beta_a": float("nan")}),
-        ("em", {"normalise_mass": "no"}),
+        ("em", {"normalize_mass": "no"}),
         ("dynamic", {"update": "x"}),
         ("dynamic", {"gradient": "first"}),
         ("dynamic", {"squash": "tan"}),
@@ -45,7 +45,7 @@ def test_iterations_are_a_whole_number(name: str, iterations: Any) -> None:
     ],
 )
 def test_a_bad_option_is_named(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(options))}"):
+    with pytest.raises(ValueError, match=f"^(unknown )?{next(iter(options))}"):
         create_routing(name, **options)
 
 
@@ -84,7 +84,7 @@ def test_what_a_routing_is_given_is_looked_at(name: str, arguments: tuple, says:
     with pytest.raises(ValueError, match=says):
         routing(*arguments)
     with pytest.raises(ValueError, match=says):
-        routing.trace(*arguments)
+        routing.history(*arguments)
 
 
 def test_a_routing_made_for_other_parents_is_refused() -> None:
@@ -96,6 +96,6 @@ def test_a_routing_made_for_other_parents_is_refused() -> None:
 def test_start_is_where_the_iteration_begins(name: str) -> None:
     start = torch.rand(2, 1, 5, 3).softmax(-1)
     votes = SharedVotes(torch.randn(2, 5, 4), torch.randn(3, 4, 4))
-    first = create_routing(name).trace(votes, torch.ones(2, 5), start)[0]
+    first = create_routing(name).history(votes, torch.ones(2, 5), start)[0]
     assert first.coupling is not None
     torch.testing.assert_close(first.coupling, start)

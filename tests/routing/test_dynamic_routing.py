@@ -32,7 +32,7 @@ def test_equals_the_papers_procedure(iterations: int, update: str) -> None:
 def test_accumulation_hardens_where_the_fixed_point_converges() -> None:
     votes = SharedVotes(torch.randn(2, 30, 4), torch.randn(3, 4, 4))
     hard = DynamicRouting(iterations=200)(votes, torch.ones(2, 30)).coupling
-    soft = DynamicRouting(iterations=200, update="fixed_point").trace(votes, torch.ones(2, 30))
+    soft = DynamicRouting(iterations=200, update="fixed_point").history(votes, torch.ones(2, 30))
     assert hard is not None
     assert hard.amax(-1).min() > 0.99
     torch.testing.assert_close(soft[-1].pose, soft[-2].pose, atol=1e-4, rtol=0)

@@ -19,14 +19,14 @@ def twins() -> Votes:
 
 
 def shares(votes: Votes, *, leaning: float = 2.0) -> torch.Tensor:
-    return votes.normalise(leaning * torch.randn(votes.batch, votes.positions, votes.children, votes.parents))
+    return votes.softmax(leaning * torch.randn(votes.batch, votes.positions, votes.children, votes.parents))
 
 
 @both_updates
 def test_a_start_is_a_log_prior_in_every_iteration(update: str) -> None:
     votes = twins()
     start = shares(votes)
-    steps = DynamicRouting(iterations=4, update=update).trace(votes, torch.ones(2, 12), start)
+    steps = DynamicRouting(iterations=4, update=update).history(votes, torch.ones(2, 12), start)
     assert steps[0].coupling is not None
     torch.testing.assert_close(steps[0].coupling, start)
     logits = start.log()
@@ -51,7 +51,7 @@ def test_even_shares_are_as_good_as_no_start(update: str) -> None:
     votes = ConvVotes(
         torch.randn(2, 5, 5, 2, 4), torch.randn(18, 3, 4, 5), kernel_size=3, stride=2, padding=1
     )
-    even = votes.initial()
+    even = votes.uniform()
     assert torch.equal(logits_of(votes, even), torch.zeros_like(even))
     routing, present = DynamicRouting(update=update), torch.ones(2, 50)
     given, none = routing(votes, present, even), routing(votes, present)
@@ -61,7 +61,7 @@ def test_even_shares_are_as_good_as_no_start(update: str) -> None:
 
 def test_shares_of_nothing_are_finite_and_so_are_gradients() -> None:
     votes = twins()
-    hard = votes.harden(torch.randn(2, 1, 12, 3)).requires_grad_()
+    hard = votes.hard(torch.randn(2, 1, 12, 3)).requires_grad_()
     for update in ("accumulate", "fixed_point"):
         routed = DynamicRouting(iterations=3, update=update)(votes, torch.ones(2, 12), hard)
         assert all(values.isfinite().all() for values in routed if values is not None)
@@ -82,7 +82,7 @@ def test_gradients_reach_a_start() -> None:
 
 def test_half_precision_starts_are_read_in_full() -> None:
     votes = twins()
-    hard = votes.harden(torch.randn(2, 1, 12, 3))
+    hard = votes.hard(torch.randn(2, 1, 12, 3))
     full, half = (DynamicRouting()(votes, torch.ones(2, 12), each).coupling for each in (hard, hard.half()))
     assert full is not None
     torch.testing.assert_close(half, full)

@@ -14,7 +14,7 @@ import references
 from builders import FEW, children
 from torchcaps import Capsules, ClassCaps, ConvCaps
 from torchcaps.layers import CapsuleLayer
-from torchcaps.routing import EMRouting, Routed
+from torchcaps.routing import EMRouting, RoutingOutput
 from torchcaps.votes import SharedVotes
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -92,12 +92,12 @@ def test_class_em_equals_the_papers_procedure(iterations: int) -> None:
         np.testing.assert_allclose(routed.activation[0, j].item(), act[j,], atol=1e-10)
 
 
-def cluster(data: np.ndarray, start: np.ndarray, iterations: int, **options) -> list[Routed]:
+def cluster(data: np.ndarray, start: np.ndarray, iterations: int, **options) -> list[RoutingOutput]:
     """Plain clustering as a routing: every point votes for itself, whichever the parent."""
     size = data.shape[1]
     votes = SharedVotes(torch.tensor(data)[None], torch.eye(size, dtype=double).repeat(CLUSTERS, 1, 1))
     routing = EMRouting(iterations=iterations, activation="mixing", **options).double()
-    return routing.trace(votes, torch.ones(1, len(data), dtype=double), torch.tensor(start)[None, None])
+    return routing.history(votes, torch.ones(1, len(data), dtype=double), torch.tensor(start)[None, None])
 
 
 @pytest.fixture(params=range(2))
@@ -116,8 +116,8 @@ def test_mixing_form_is_an_ordinary_gaussian_mixture(covariance: str, plain_data
     np.testing.assert_allclose(mean, share.T @ data)
     precisions = []
     for j in range(CLUSTERS):
-        centred = data - mean[j]
-        matrix = (share[:, j, None] * centred).T @ centred + 1e-6 * np.eye(3)
+        centered = data - mean[j]
+        matrix = (share[:, j, None] * centered).T @ centered + 1e-6 * np.eye(3)
         variance = {"full": matrix, "diagonal": np.diag(matrix), "spherical": np.diag(matrix).mean()}[
             covariance
         ]
@@ -154,10 +154,10 @@ def test_fixed_sigma_is_a_mixture_of_equal_spheres(plain_data) -> None:
 
 def test_vanishing_sigma_is_kmeans(plain_data) -> None:
     data, _ = plain_data
-    centres = data[:CLUSTERS]
-    labels = ((data[:, None] - centres) ** 2).sum(-1).argmin(1)
+    centers = data[:CLUSTERS]
+    labels = ((data[:, None] - centers) ** 2).sum(-1).argmin(1)
     ours = cluster(data, np.eye(CLUSTERS)[labels], 40, covariance="fixed", sigma=1e-3)
-    theirs = KMeans(CLUSTERS, init=centres, n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(data)
+    theirs = KMeans(CLUSTERS, init=centers, n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(data)
     np.testing.assert_allclose(ours[-1].pose[0, 0].numpy(), theirs.cluster_centers_, atol=1e-9)
     assert ours[-1].coupling is not None
     np.testing.assert_array_equal(ours[-1].coupling[0, 0].argmax(-1).numpy(), theirs.labels_)
@@ -172,7 +172,7 @@ def test_temperature_rises_as_published() -> None:
 def test_logit_is_what_the_activation_was_pressed_from() -> None:
     layer = ConvCaps(2, 3, kernel_size=3, pose_size=2, inverse_temperature=1.0)
     routed = layer.route(children((4, 4, 2, 4)))
-    torch.testing.assert_close(torch.sigmoid(routed.logit), routed.activation)
+    torch.testing.assert_close(torch.sigmoid(routed.logits), routed.activation)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "spherical", "fixed"])
@@ -181,7 +181,7 @@ def test_code_lengths_agree_where_all_covariances_are_the_same(covariance: str) 
     corners = torch.tensor([[x, y] for x in (-1.0, 1.0) for y in (-1.0, 1.0)], dtype=double)
     votes = SharedVotes(corners[None], torch.eye(2, dtype=double)[None])
     routing = EMRouting(covariance=covariance, beta_u=0.3, beta_a=1.0, inverse_temperature=1.0, iterations=1)
-    logit = routing.double()(votes, torch.ones(1, 4, dtype=double)).logit
+    logit = routing.double()(votes, torch.ones(1, 4, dtype=double)).logits
     torch.testing.assert_close(logit, torch.full_like(logit, 0.05 * (1.0 - 2 * 0.3 * 4)), atol=1e-6, rtol=0)
 
 

@@ -16,15 +16,17 @@ double = torch.float64
 
 def test_hard_euclidean_is_lloyds_algorithm_iteration_by_iteration() -> None:
     data, _ = make_blobs(90, 3, centers=4, cluster_std=3.0, random_state=0)
-    centres = data[:4]
-    labels = ((data[:, None] - centres) ** 2).sum(-1).argmin(1)
+    centers = data[:4]
+    labels = ((data[:, None] - centers) ** 2).sum(-1).argmin(1)
     votes = SharedVotes(torch.tensor(data)[None], torch.eye(3, dtype=double).repeat(4, 1, 1))
     routing = KMeansRouting(metric="euclidean", temperature=0, iterations=6)
     start = torch.tensor(np.eye(4)[labels])[None, None]
-    for iteration, routed in enumerate(routing.trace(votes, torch.ones(1, 90, dtype=double), start), start=1):
+    for iteration, routed in enumerate(
+        routing.history(votes, torch.ones(1, 90, dtype=double), start), start=1
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            theirs = KMeans(4, init=centres, n_init=1, max_iter=iteration, tol=0, algorithm="lloyd").fit(data)
+            theirs = KMeans(4, init=centers, n_init=1, max_iter=iteration, tol=0, algorithm="lloyd").fit(data)
         np.testing.assert_allclose(routed.pose[0, 0].numpy(), theirs.cluster_centers_, atol=1e-9)
 
 

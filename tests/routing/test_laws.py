@@ -11,7 +11,7 @@ from builders import FEW, GEOMETRIES, LEAKY, ROUTINGS, Options, layers, small
 from torchcaps.testing import (
     assert_batch_independent,
     assert_child_permutation,
-    assert_couplings_normalised,
+    assert_couplings_normalized,
     assert_finite_everywhere,
     assert_gradcheck,
 )
@@ -33,7 +33,7 @@ def options_of(routing: str, **more: Any) -> Options:
 def test_laws(routing: str, geometry: str, data: st.DataObject) -> None:
     layer, capsules = data.draw(layers(geometry, options_of(routing)))
     if routing not in LEAKY:
-        assert_couplings_normalised(layer, capsules)
+        assert_couplings_normalized(layer, capsules)
     assert_batch_independent(layer, capsules, atol=1e-4)
     assert_child_permutation(layer.double(), capsules_of(capsules, torch.float64), atol=1e-6)
 
@@ -72,7 +72,7 @@ def test_same_numbers_every_time(routing: str, geometry: str) -> None:
 @every_routing
 def test_trace_ends_where_route_does(routing: str, geometry: str) -> None:
     layer, capsules = small(geometry, routing)
-    trace = layer.trace(capsules)
+    trace = layer.history(capsules)
     assert len(trace) == layer.routing.iterations
     for last, routed in zip(trace[-1], layer.route(capsules)):
         assert torch.equal(last, routed)
@@ -82,7 +82,7 @@ def test_trace_ends_where_route_does(routing: str, geometry: str) -> None:
 def test_fewer_iterations_are_a_prefix(routing: str) -> None:
     longer, capsules = small("conv", routing, iterations=4)
     shorter, _ = small("conv", routing, iterations=2)
-    assert torch.equal(longer.trace(capsules)[1].pose, shorter.route(capsules).pose)
+    assert torch.equal(longer.history(capsules)[1].pose, shorter.route(capsules).pose)
 
 
 def capsules_of(capsules, dtype: torch.dtype):

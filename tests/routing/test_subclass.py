@@ -6,19 +6,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcaps import Capsules, ConvCaps, DenseCaps, Routed, create_routing
+from torchcaps import Capsules, ConvCaps, DenseCaps, RoutingOutput, create_routing
 from torchcaps.routing import DynamicRouting, EMRouting
 from torchcaps.votes import Votes
 
 
 class Twice(DynamicRouting):
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         for routed in super().iterate(votes, activation, start):
             yield routed._replace(pose=2 * routed.pose)
 
 
 class TwiceEM(EMRouting):
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         for routed in super().iterate(votes, activation, start):
             yield routed._replace(pose=2 * routed.pose)
 

@@ -1,7 +1,7 @@
 """Trains in child processes that kill themselves with SIGKILL, and resumes until a run is whole.
 
 Usage: killed_runs.py FOLDER SCENARIOS, where SCENARIOS is JSON, name → {"save_every", "kills": [[kind, n]]}.
-A kill is before the n-th `step` of the optimiser of that process, or before its n-th `replace` of a file.
+A kill is before the n-th `step` of the optimizer of that process, or before its n-th `replace` of a file.
 Forked before any tensor is touched, each child costs a second instead of an interpreter's start.
 """
 
@@ -37,13 +37,13 @@ def die_before(owner: Any, name: str, count: int) -> None:
     setattr(owner, name, wrapped)
 
 
-def sitting(folder: Path, save_every: float, kill: list[Any] | None) -> bool:
+def session(folder: Path, save_every: float, kill: list[Any] | None) -> bool:
     """One process's work on a run; returns whether it was killed."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status) and os.WEXITSTATUS(status):
-            sys.exit(f"{folder.name}: a sitting failed")
+            sys.exit(f"{folder.name}: a session failed")
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     try:
         if kill is not None:
@@ -62,6 +62,6 @@ if __name__ == "__main__":
     root = Path(sys.argv[1])
     deaths = {}
     for name, scenario in json.loads(sys.argv[2]).items():
-        deaths[name] = [sitting(root / name, scenario["save_every"], kill) for kill in scenario["kills"]]
-        sitting(root / name, scenario["save_every"], None)
+        deaths[name] = [session(root / name, scenario["save_every"], kill) for kill in scenario["kills"]]
+        session(root / name, scenario["save_every"], None)
     print(json.dumps(deaths))

@@ -6,14 +6,13 @@ import pytest
 import torch
 from tiny_runs import records_of, tiny_recipe, weights_of
 
+from torchcaps.models.weights import read_tensors
 from torchcaps.training import RunError, load_weights
+from torchcaps.training.callbacks import Callback, Stopper
+from torchcaps.training.checkpoint import Position
 from torchcaps.training.engine import Engine, train
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.splits import load_train
-from torchcaps.training.state import Position
-from torchcaps.training.stopping import Stopper
-from torchcaps.training.watching import Watcher
-from torchcaps.training.weights import read_tensors
 
 
 def test_learns_the_digits(tmp_path: Path) -> None:
@@ -21,7 +20,7 @@ def test_learns_the_digits(tmp_path: Path) -> None:
         {
             "model": {"name": "pooled_cnn", "options": {"stages": [[16], [32]]}},
             "data": {"name": "digits"},
-            "optimiser": {"learning_rate": 5e-3},
+            "optimizer": {"lr": 5e-3},
             "training": {"epochs": 8, "batch_size": 64},
         }
     )
@@ -34,9 +33,9 @@ def test_the_run_holds_what_one_asks_later(tmp_path: Path) -> None:
     recipe = tiny_recipe("training.epochs=1")
     train(recipe, tmp_path)
     assert Recipe.from_file(tmp_path / "recipe.toml") == recipe
-    (sitting,) = json.loads((tmp_path / "environment.json").read_text())
-    assert sitting["torch"] == torch.__version__
-    assert {"python", "torchcaps", "git", "command"} <= sitting.keys()
+    (session,) = json.loads((tmp_path / "environment.json").read_text())
+    assert session["torch"] == torch.__version__
+    assert {"python", "torchcaps", "git", "command"} <= session.keys()
     assert list((tmp_path / "tensorboard").iterdir())
 
 
@@ -51,7 +50,7 @@ def test_same_seed_same_weights_other_seed_others(tmp_path: Path) -> None:
 
 
 def test_the_average_is_what_is_saved_and_tested(tmp_path: Path) -> None:
-    train(tiny_recipe("training.average=0.99"), tmp_path)
+    train(tiny_recipe("training.ema_decay=0.99"), tmp_path)
     tensors, _ = read_tensors(tmp_path / "state.safetensors")
     last = weights_of(tmp_path)
     names = list(dict(load_weights(tmp_path / "last.safetensors")[0].named_parameters()))
@@ -74,12 +73,12 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
         (("training.epochs=1",), ("training.epochs=2",)),
         # A cosine ends at 0: as many epochs again in a second round.
         (
-            ("training.epochs=2", "schedule={name = 'cosine', rounds = 1}"),
-            ("training.epochs=4", "schedule={name = 'cosine', rounds = 2}"),
+            ("training.epochs=2", "schedule={name = 'cosine', cycles = 1}"),
+            ("training.epochs=4", "schedule={name = 'cosine', cycles = 2}"),
         ),
         (
             ("training.epochs=2", "schedule={name = 'cosine', warmup_steps = 3}"),
-            ("training.epochs=4", "schedule={name = 'cosine', warmup_steps = 3, rounds = 2}"),
+            ("training.epochs=4", "schedule={name = 'cosine', warmup_steps = 3, cycles = 2}"),
         ),
     ],
 )
@@ -95,14 +94,16 @@ def test_more_epochs_go_on_where_fewer_ended(
 
 
 def test_redrawn_images_are_new_each_epoch_and_the_same_after_a_stop(tmp_path: Path) -> None:
-    pairs = ("data={name = 'multimnist', redrawn = true, options = {source = 'digits', size = 8}}",)
+    pairs = (
+        "data={name = 'multimnist', resample_each_epoch = true, options = {source = 'digits', size = 8}}",
+    )
     pairs += ("model.options.hidden=[8, 8]", "training.epochs=2")
     recipe = tiny_recipe(*pairs)
     drawn = [load_train(recipe.data, epoch) for epoch in (0, 1, 1)]
     assert not torch.equal(drawn[0].images, drawn[1].images)
     assert torch.equal(drawn[1].images, drawn[2].images)
 
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def step(self, position: Position, tally: torch.Tensor) -> None:
             if (position.epoch, position.batch) == (1, 2):
                 signal.raise_signal(signal.SIGTERM)
@@ -111,7 +112,7 @@ def test_redrawn_images_are_new_each_epoch_and_the_same_after_a_stop(tmp_path: P
     assert stopped["status"] == "interrupted"
     train(recipe, tmp_path / "stopped", resume=True)
     train(recipe, tmp_path / "whole")
-    train(tiny_recipe(*pairs, "data.redrawn=false"), tmp_path / "same")
+    train(tiny_recipe(*pairs, "data.resample_each_epoch=false"), tmp_path / "same")
     assert records_of(tmp_path / "stopped") == records_of(tmp_path / "whole")
     first, second = (
         [record for record in records_of(tmp_path / name) if "train" in record] for name in ("whole", "same")
@@ -130,7 +131,7 @@ def test_budget_stops_saved_and_resumable(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_after_the_step(tmp_path: Path) -> None:
-    class Impatient(Watcher):
+    class Impatient(Callback):
         def step(self, position: Position, tally: torch.Tensor) -> None:
             if position.step == 4:
                 signal.raise_signal(signal.SIGTERM)
@@ -141,14 +142,14 @@ def test_a_signal_ends_after_the_step(tmp_path: Path) -> None:
 
 
 def test_patience_and_target_end_early(tmp_path: Path) -> None:
-    still = ("optimiser.learning_rate=0.0", "training.epochs=9", "stop.patience=2")
+    still = ("optimizer.lr=0.0", "training.epochs=9", "stop.patience=2")
     assert train(tiny_recipe(*still), tmp_path / "patience")["epochs"] == 3
     result = train(tiny_recipe("stop.target=0.0", "training.epochs=9"), tmp_path / "target")
     assert (result["epochs"], result["ended"]) == (1, "target")
 
 
 def test_with_validation_the_best_model_is_reported(tmp_path: Path) -> None:
-    result = train(tiny_recipe("data.validation=0.25"), tmp_path)
+    result = train(tiny_recipe("data.val_fraction=0.25"), tmp_path)
     assert result["model"] == "best.safetensors"
     assert all("validation" in record and "test" not in record for record in records_of(tmp_path))
 
@@ -173,7 +174,7 @@ class Poisoned(Engine):
     ("slope_only", "said"), [(False, "output of layer 'layers.6'"), (True, "gradient of")]
 )
 def test_not_finite_stops_with_step_layer_and_state(tmp_path: Path, slope_only: bool, said: str) -> None:
-    engine = Poisoned(tiny_recipe(), tmp_path, resume=False, save_every=1e9, watch=Watcher())
+    engine = Poisoned(tiny_recipe(), tmp_path, resume=False, save_every=1e9, watch=Callback())
     engine.poison, engine.slope_only = "layers.6", slope_only
     with pytest.raises(RunError, match=f"step 3: .*{said}"):
         engine.train(Stopper())
@@ -185,10 +186,10 @@ def test_not_finite_stops_with_step_layer_and_state(tmp_path: Path, slope_only: 
 
 def test_a_learning_rate_too_high_is_never_silent(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not finite"):
-        train(tiny_recipe("optimiser={name = 'sgd', learning_rate = 1e30}"), tmp_path)
+        train(tiny_recipe("optimizer={name = 'sgd', lr = 1e30}"), tmp_path)
 
 
-@pytest.mark.parametrize("setting", ["training.precision='bf16'", "optimiser.name='adamw'"])
+@pytest.mark.parametrize("setting", ["training.precision='bf16'", "optimizer.name='adamw'"])
 def test_other_ways_to_train(tmp_path: Path, setting: str) -> None:
     result = train(tiny_recipe("training.epochs=1", setting), tmp_path)
     assert 0 < result["metrics"]["test"]["loss"] < 10
@@ -207,7 +208,7 @@ def test_half_precision_only_where_the_processor_has_it(
 @pytest.mark.slow
 def test_compiled_training_is_the_same(tmp_path: Path) -> None:
     plain, compiled = (
-        train(tiny_recipe("training.average=0.0", f"training.compile={value}"), tmp_path / value)
+        train(tiny_recipe("training.ema_decay=0.0", f"training.compile={value}"), tmp_path / value)
         for value in ("false", "true")
     )
     assert plain["metrics"]["test"]["loss"] == pytest.approx(compiled["metrics"]["test"]["loss"], rel=1e-3)

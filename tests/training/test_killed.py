@@ -20,7 +20,7 @@ def scenarios() -> dict[str, dict]:
     # With the state saved after every step, a kill loses one step at most; saved by epoch only, up to six.
     table["steps"] = {"save_every": OFTEN, "kills": [["step", dice.randint(2, 5)] for _ in range(3)]}
     table["epochs"] = {"save_every": SELDOM, "kills": [["step", dice.randint(8, 11)], ["step", 3]]}
-    # A sitting first replaces recipe, environment and metrics; then models and state in turn.
+    # A session first replaces recipe, environment and metrics; then models and state in turn.
     numbers = [1, 3, *dice.sample(range(4, 12), 3)]
     table["writing"] = {"save_every": OFTEN, "kills": [["replace", number] for number in numbers]}
     return table

@@ -11,9 +11,9 @@ from sklearn.metrics import confusion_matrix, precision_score, recall_score
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import Output
-from torchcaps.training.confusion import confusion_figure
+from torchcaps.plots import confusion_figure
 from torchcaps.training.evaluation import evaluate
-from torchcaps.training.metrics import Sums, all_likely, all_right
+from torchcaps.training.metrics import Sums, all_above_half, all_correct
 from torchcaps.training.recipe import LossPart
 
 CLASSES = tuple("abcd")
@@ -75,17 +75,17 @@ def test_pairs_get_no_half_credit(order: list[int], wrong: int) -> None:
     scores = torch.tensor([[0.9, 0.8, 0.3, 0.2, 0.1]])[:, order]
     best, second = order.index(0), order.index(1)
     pair = torch.tensor([[best, second]])
-    assert all_right(scores, pair)
-    assert all_right(scores, pair.flip(1))
+    assert all_correct(scores, pair)
+    assert all_correct(scores, pair.flip(1))
     other = [place for place in range(5) if place not in (best, second)][wrong % 3]
-    assert not all_right(scores, torch.tensor([[best, other]]))
+    assert not all_correct(scores, torch.tensor([[best, other]]))
 
 
 def test_above_half_needs_every_score() -> None:
     pair = torch.tensor([[0, 1]])
-    assert all_likely(torch.tensor([[0.9, 0.51, 0.1]]), pair)
-    assert not all_likely(torch.tensor([[0.9, 0.5, 0.1]]), pair)
-    assert not all_likely(torch.tensor([[0.9, 0.6, 0.7]]), pair), "a third one louder is a wrong answer"
+    assert all_above_half(torch.tensor([[0.9, 0.51, 0.1]]), pair)
+    assert not all_above_half(torch.tensor([[0.9, 0.5, 0.1]]), pair)
+    assert not all_above_half(torch.tensor([[0.9, 0.6, 0.7]]), pair), "a third one louder is a wrong answer"
 
 
 def test_crops_are_averaged() -> None:

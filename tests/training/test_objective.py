@@ -4,9 +4,9 @@ import torch
 from torchcaps.data import load
 from torchcaps.losses import margin_loss, reconstruction_loss, spread_loss
 from torchcaps.models import create_model
-from torchcaps.training.defaults import default_recipe
 from torchcaps.training.objective import Objective, check_fit
 from torchcaps.training.recipe import LossPart
+from torchcaps.training.recipe.defaults import default_recipe
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_the_spread_margin_follows_the_step(model: torch.nn.Module) -> None:
     [
         ("capsnet", "multimnist", ["loss.name=spread"], "one class per image"),
         ("pooled_cnn", "digits", ["loss.reconstruction=0.1"], "no decoder"),
-        ("capsnet", "digits", ["data.preprocess.standardise=true"], "standardised"),
+        ("capsnet", "digits", ["data.preprocess.standardize=true"], "standardized"),
         ("capsnet", "two_digits", ["loss.reconstruction=0.1"], "objects alone"),
-        ("capsnet", "multimnist", ["data.preprocess.shift=2"], "where they are"),
+        ("capsnet", "multimnist", ["data.preprocess.translate=2"], "where they are"),
     ],
 )
 def test_losses_that_cannot_be_are_refused(name: str, data: str, settings: list, said: str) -> None:

@@ -5,11 +5,11 @@ import pytest
 import torch
 from PIL import Image
 
-from torchcaps.data.errors import DataError
+from torchcaps.errors import DataError
 from torchcaps.models import create_model
-from torchcaps.training import Card, Predictor, RunError, load_weights, predict, save_weights
+from torchcaps.training import ModelCard, Predictor, RunError, load_weights, predict, save_weights
 
-CARD = Card("pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("cat", "dog", "eel"), background=0.02)
+CARD = ModelCard("pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("cat", "dog", "eel"), background=0.02)
 
 
 def test_batches_and_mode_make_no_difference() -> None:
@@ -48,7 +48,7 @@ def test_damaged_or_foreign_weights_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "1", "P", "I;16"])
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_any_image_file_is_read(tmp_path: Path, mode: str, channels: int) -> None:
-    card = Card("pooled_cnn", {"stages": [[4], [4]]}, 2, channels, (16, 24), ("a", "b"))
+    card = ModelCard("pooled_cnn", {"stages": [[4], [4]]}, 2, channels, (16, 24), ("a", "b"))
     pixels = np.random.default_rng(0).integers(0, 256, (50, 33), dtype=np.uint8)
     image = Image.fromarray(pixels)
     image = Image.fromarray(pixels.astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
@@ -60,7 +60,7 @@ def test_any_image_file_is_read(tmp_path: Path, mode: str, channels: int) -> Non
 
 
 def test_ink_on_paper_is_turned_round(tmp_path: Path) -> None:
-    """Black on white and white on black are the same to a model that learnt white on black."""
+    """Black on white and white on black are the same to a model that learned white on black."""
     pixels = np.zeros((16, 16), dtype=np.uint8)
     pixels[4:12, 7:9] = 255
     Image.fromarray(pixels).save(tmp_path / "chalk.png")

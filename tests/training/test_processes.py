@@ -9,8 +9,8 @@ import torch
 from tiny_runs import child_environment, tiny_recipe, weights_of
 
 from torchcaps.data.batches import Batch
+from torchcaps.training.distributed import pieces
 from torchcaps.training.engine import train
-from torchcaps.training.processes import pieces
 
 # Plain descent: the change of the weights is the gradient. 1,081 images make batches of 540, 540 and 1, of
 # which the last is nothing for the first of two processes.
@@ -18,9 +18,9 @@ SETTINGS = (
     "model.name=shared_capsnet",
     "model.options={stages = [[4], [8]]}",
     "loss={name = 'margin'}",
-    "optimiser={name = 'sgd', learning_rate = 0.5, momentum = 0.0}",
+    "optimizer={name = 'sgd', lr = 0.5, momentum = 0.0}",
     "training={epochs = 2, batch_size = 540}",
-    "data.validation=0.2504",
+    "data.val_fraction=0.2504",
 )
 
 
@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_processes_have_the_gradient_of_one(whole: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(tiny_recipe(*SETTINGS, "training.accumulate=2").to_toml())
+    recipe.write_text(tiny_recipe(*SETTINGS, "training.grad_accum_steps=2").to_toml())
     words = ["--standalone", "--nproc-per-node", "2", "-m", "torchcaps", "train", str(recipe)]
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *words, "--out", str(tmp_path / "two")],
@@ -55,7 +55,7 @@ def test_two_processes_have_the_gradient_of_one(whole: Path, tmp_path: Path) -> 
 
 
 def test_pieces_do_not_change_the_gradient(whole: Path, tmp_path: Path) -> None:
-    train(tiny_recipe(*SETTINGS, "training.accumulate=7"), tmp_path)
+    train(tiny_recipe(*SETTINGS, "training.grad_accum_steps=7"), tmp_path)
     assert_same_weights(whole, tmp_path)
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model
-from torchcaps.training.defaults import default_recipe
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.recipe_files import list_recipes, load_recipe
-from torchcaps.training.toml_text import format_toml, parse_toml, parse_value
+from torchcaps.training.recipe.defaults import default_recipe
+from torchcaps.training.recipe.files import list_recipes, load_recipe
+from torchcaps.training.recipe.toml import format_toml, parse_toml, parse_value
 
 SHAPES = {
     "mnist": (10, 1, (28, 28)),
@@ -61,15 +61,15 @@ def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
         ("training.epoch=3", "did you mean 'training.epochs'"),
         ("trainng.epochs=3", "did you mean 'training.epochs'"),
         ("epochs=3", "did you mean 'training.epochs'"),
-        ("optimizer.name=sgd", "did you mean 'optimiser.name'"),
+        ("optimiser.name=sgd", "did you mean 'optimizer.name'"),
         ("training.epochs=many", "training.epochs must be a whole number"),
         ("training.epochs=0", "training.epochs must be a whole number of at least 1"),
         ("training.compile=1", "true or false"),
         ("loss.name=spred", "did you mean 'spread'"),
-        ("optimiser.learning_rate=nan", "finite"),
-        ("data.validation=1.0", "below 1"),
-        ("data.redrawn=true", "not made by chance"),
-        ("data={name='multimnist', redrawn=true, validation=0.1}", "exclude each other"),
+        ("optimizer.lr=nan", "finite"),
+        ("data.val_fraction=1.0", "below 1"),
+        ("data.resample_each_epoch=true", "not random"),
+        ("data={name='multimnist', resample_each_epoch=true, val_fraction=0.1}", "exclude each other"),
         ("seed", "key=value"),
         ("seed.x=1", "unknown recipe key"),
         ("model=capsnet", "model must be a table"),
@@ -100,14 +100,14 @@ def test_every_key_can_be_set() -> None:
 
 def test_defaults_follow_the_papers() -> None:
     shared, capsnet = default_recipe("shared_capsnet", "mnist"), default_recipe("capsnet", "mnist")
-    assert (shared.loss.name, shared.loss.absent_weight, shared.evaluation.also) == (
+    assert (shared.loss.name, shared.loss.absent_weight, shared.evaluation.extra_datasets) == (
         "margin",
         0.25,
         ["two_digits"],
     )
     assert (capsnet.loss.absent_weight, capsnet.loss.reconstruction) == (0.5, 0.0005)
-    assert capsnet.data.preprocess == {"shift": 2}
+    assert capsnet.data.preprocess == {"translate": 2}
     norb = default_recipe("capsnet_small", "smallnorb")
-    assert norb.loss.reconstruction == 0, "standardised pixels cannot be drawn by a sigmoid"
+    assert norb.loss.reconstruction == 0, "standardized pixels cannot be drawn by a sigmoid"
     with pytest.raises(ValueError, match="did you mean 'capsnet'"):
         default_recipe("capsnett", "mnist")

@@ -8,26 +8,26 @@ import torch
 
 from torchcaps.losses import margin_loss
 from torchcaps.models import create_model
-from torchcaps.training.defaults import default_recipe
+from torchcaps.training.callbacks import Callback
 from torchcaps.training.engine import Engine
-from torchcaps.training.watching import Watcher
+from torchcaps.training.recipe.defaults import default_recipe
 
 
 @pytest.mark.slow
 def test_the_engine_is_as_fast_as_a_bare_loop(tmp_path: Path) -> None:
     """Both take turns, step by step, and processor time is compared: what else runs then falls on both."""
     recipe = default_recipe("shared_capsnet", "digits")
-    engine = Engine(recipe, tmp_path, resume=False, save_every=1e9, watch=Watcher())
+    engine = Engine(recipe, tmp_path, resume=False, save_every=1e9, watch=Callback())
     model = create_model("shared_capsnet", image_size=16)
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
     spent = {"bare": 0.0, "engine": 0.0}
     for epoch in range(4):
         engine.position.epoch, engine.position.batch = epoch, 0
         for batch in engine.batches.epoch(epoch):
             begun = time.process_time()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             margin_loss(model(batch.images).scores, batch.labels, absent_weight=0.25).backward()
-            optimiser.step()
+            optimizer.step()
             between = time.process_time()
             engine.update(batch)
             # The first epoch warms up.

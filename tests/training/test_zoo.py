@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 import torch
 
+from torchcaps._files import digest
+from torchcaps.errors import RunError
 from torchcaps.models import list_pretrained, pretrained
-from torchcaps.models.pretrained import MOST_BYTES
-from torchcaps.training import Recipe, default_recipe, load_recipe, recording, train, zoo
-from torchcaps.training.errors import RunError
-from torchcaps.training.recording import recipe_name, record
-from torchcaps.training.results_page import results_page
-from torchcaps.training.run import digest
-from torchcaps.training.weights import load_weights, save_weights
-from torchcaps.training.zoo import check_shipped, keep_entry, ship
+from torchcaps.models.pretrained import MAX_BYTES
+from torchcaps.models.weights import load_weights, save_weights
+from torchcaps.training import Recipe, default_recipe, load_recipe, train
+from torchcaps.training.publish import record as recording
+from torchcaps.training.publish import ship as zoo
+from torchcaps.training.publish.page import results_page
+from torchcaps.training.publish.record import recipe_name, record
+from torchcaps.training.publish.ship import check_shipped, keep_entry, ship
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short run that has ended."""
     folder = tmp_path_factory.mktemp("runs") / "digits-pooled-cnn"
     recipe = default_recipe("pooled_cnn", "digits").override(
-        ["training.epochs=2", "model.options.stages=[[8], [8]]", "evaluation.also=[]"]
+        ["training.epochs=2", "model.options.stages=[[8], [8]]", "evaluation.extra_datasets=[]"]
     )
     train(recipe, folder)
     return folder
@@ -55,8 +57,8 @@ def test_a_result_is_what_the_run_wrote(run: Path, known: str, tmp_path: Path) -
     source = json.loads((run / "result.json").read_text())
     for name in ("metrics", "recipe", "seed", "epochs", "seconds", "sha256", "images_per_second", "ended_at"):
         assert written[name] == source[name]
-    (sitting,) = json.loads((run / "environment.json").read_text())
-    assert written["sittings"] == [{"started": sitting["started"], "git": sitting["git"]}]
+    (session,) = json.loads((run / "environment.json").read_text())
+    assert written["sessions"] == [{"started": session["started"], "git": session["git"]}]
     assert written["environment"]["command"] == f"torchcaps train {known}"
     assert str(run) not in json.dumps(written)
     page = results_page(tmp_path)
@@ -66,8 +68,8 @@ def test_a_result_is_what_the_run_wrote(run: Path, known: str, tmp_path: Path) -
 
 def test_a_run_from_no_known_recipe_says_what_was_typed(run: Path, tmp_path: Path) -> None:
     written = json.loads(record(run, tmp_path).read_text())
-    (sitting,) = json.loads((run / "environment.json").read_text())
-    assert written["environment"]["command"] == shlex.join(["torchcaps", *sitting["command"][1:]])
+    (session,) = json.loads((run / "environment.json").read_text())
+    assert written["environment"]["command"] == shlex.join(["torchcaps", *session["command"][1:]])
 
 
 def test_another_seed_has_a_file_and_a_command_of_its_own(copied: Path, known: str, tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def test_a_shipping_that_fails_leaves_what_was_there(
     def fails(*_: Any) -> None:
         raise OSError("the disk of the data is gone")
 
-    monkeypatch.setattr(zoo, "test_all", fails)
+    monkeypatch.setattr(zoo, "evaluate_all", fails)
     with pytest.raises(OSError, match="is gone"):
         ship(run, package)
     assert {path.name: path.read_bytes() for path in package.iterdir()} == before
@@ -196,7 +198,7 @@ def test_only_known_recipes_are_shipped(run: Path, tmp_path: Path) -> None:
 
 
 def test_weights_that_are_too_large_in_all_are_refused(run: Path, known: str, tmp_path: Path) -> None:
-    (tmp_path / "others.safetensors").write_bytes(bytes(MOST_BYTES))
+    (tmp_path / "others.safetensors").write_bytes(bytes(MAX_BYTES))
     with pytest.raises(RunError, match="and 15 are allowed"):
         ship(run, tmp_path)
 
@@ -220,7 +222,7 @@ def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) 
 def test_what_the_index_says_is_what_the_results_say(entry: dict[str, Any]) -> None:
     result = json.loads((ROOT / "results" / f"{entry['recipe']}.json").read_text(encoding="utf-8"))
     assert entry["trained"] == {name: result[name] for name in zoo.TRAINED}
-    assert entry["weights"] == result["weights"]
+    assert entry["num_params"] == result["num_params"]
     assert entry["bytes"] == (pretrained.FOLDER / entry["file"]).stat().st_size
     assert (entry["model"], entry["data"]) == (
         result["recipe"]["model"]["name"],

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from torchcaps.models.weights import read_tensors
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.weights import read_tensors
 
 SOURCE = Path(__file__).parents[2] / "src"
 CLOCK = ("seconds", "images_per_second")
@@ -20,9 +20,9 @@ def tiny_recipe(*settings: str) -> Recipe:
     """A CNN with dropout on the embedded digits: 6 steps an epoch, 3 epochs."""
     table: dict[str, Any] = {
         "model": {"name": "capsnet_cnn", "options": {"channels": [4, 4, 2], "hidden": [16, 8]}},
-        "data": {"name": "digits", "preprocess": {"shift": 1}},
+        "data": {"name": "digits", "preprocess": {"translate": 1}},
         "loss": {"name": "cross_entropy"},
-        "training": {"epochs": 3, "batch_size": 256, "average": 0.9},
+        "training": {"epochs": 3, "batch_size": 256, "ema_decay": 0.9},
     }
     return Recipe.from_table(table).override(settings)
 

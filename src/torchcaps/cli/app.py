@@ -78,13 +78,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 def exit_code(fault: Exception) -> int:
     """2 for what the user can put right by typing another command, 1 for the rest."""
-    from torchcaps.data.errors import DataError
+    from torchcaps.errors import DataError
 
     return USAGE if isinstance(fault, ValueError) and not isinstance(fault, DataError) else FAILED
 
 
 def is_ours(fault: Exception) -> bool:
     """Whether an error was written for the user; a bug deserves its traceback."""
-    from torchcaps.training.errors import RunError
+    from torchcaps.errors import RunError
 
     return isinstance(fault, (ValueError, RunError, OSError))

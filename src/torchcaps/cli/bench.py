@@ -40,8 +40,8 @@ def bench(
     from rich.console import Console
     from rich.progress import track
 
-    from torchcaps import benchmark
-    from torchcaps.benchmark.networks import NETWORKS
+    from torchcaps import bench as benchmark
+    from torchcaps.bench.networks import NETWORKS
     from torchcaps.cli.tables import figures_table
     from torchcaps.routing import list_routings
 

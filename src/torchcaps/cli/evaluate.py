@@ -50,9 +50,9 @@ def evaluate(
 
     from torchcaps.cli.tables import evaluation_tables
     from torchcaps.data.preprocess import Preprocess
+    from torchcaps.models.weights import load_weights
     from torchcaps.training.evaluation import evaluate as test
     from torchcaps.training.prediction import find_weights
-    from torchcaps.training.weights import load_weights, preprocess_of
 
     run = run or newest_run()
     if weights not in ("last", "best"):
@@ -62,12 +62,12 @@ def evaluate(
     model, card = load_weights(path)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     images = load_images(path, data, data_dir, split, option_table(settings))
-    preprocess = preprocess_of(card)
+    preprocess = Preprocess.from_options(card.preprocess)
     if images.image_size != card.image_size and model.any_size and preprocess.crop is None:
-        preprocess = Preprocess(standardise=preprocess.standardise)
+        preprocess = Preprocess(standardize=preprocess.standardize)
     evaluation = test(model, images, preprocess, crops=crops)
     if figure is not None:
-        from torchcaps.training.confusion import confusion_figure
+        from torchcaps.plots import confusion_figure
 
         confusion_figure(
             evaluation, figure, title=f"{card.model} on {data or card.facts.get('data', 'data')}"
@@ -89,8 +89,8 @@ def load_images(
     from torchcaps.data import load
     from torchcaps.models import list_pretrained, pretrained
     from torchcaps.training.recipe import Recipe
-    from torchcaps.training.recipe_files import load_recipe
-    from torchcaps.training.splits import load_other, load_split, test_split
+    from torchcaps.training.recipe.files import load_recipe
+    from torchcaps.training.splits import eval_split, load_other, load_split
 
     recipe_file = weights.parent / "recipe.toml"
     recipe: Recipe | None = None
@@ -108,4 +108,4 @@ def load_images(
     if data and data != recipe.data.name:
         return load_other(recipe, data)
     part = replace(recipe.data, options={**recipe.data.options, **options})
-    return load_split(part, split or test_split(part))
+    return load_split(part, split or eval_split(part))

@@ -27,7 +27,7 @@ def option_table(settings: list[str] | None) -> dict[str, Any]:
     >>> option_table(["size=16", "stereo=false"])
     {'size': 16, 'stereo': False}
     """
-    from torchcaps.training.toml_text import parse_value
+    from torchcaps.training.recipe.toml import parse_value
 
     table = {}
     for setting in settings or []:

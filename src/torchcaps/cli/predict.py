@@ -20,7 +20,7 @@ def predict(
         Optional[bool],  # noqa: UP045
         typer.Option(
             "--invert/--no-invert",
-            help="Swap dark and light; by default where ink on paper meets a model that learnt the reverse.",
+            help="Swap dark and light; by default where ink on paper meets a model that learned the reverse.",
         ),
     ] = None,
     top: Annotated[int, typer.Option(help="How many classes to show.")] = 3,

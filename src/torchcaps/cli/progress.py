@@ -11,15 +11,15 @@ from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
 from torchcaps.cli.tables import metric_lines, percent
-from torchcaps.training.state import Position
-from torchcaps.training.watching import Plan, Watcher
+from torchcaps.training.callbacks import Callback, Plan
+from torchcaps.training.checkpoint import Position
 
 LIVE_SECONDS, LINE_SECONDS = 0.25, 15.0
 
 
-def make_watcher(*, alone: bool = True) -> Watcher:
+def make_progress(*, alone: bool = True) -> Callback:
     """The watcher that fits where the output goes; `alone` unless the training is a part of something."""
-    return LiveWatcher(alone=alone) if sys.stdout.isatty() else LineWatcher(alone=alone)
+    return LiveProgress(alone=alone) if sys.stdout.isatty() else LineProgress(alone=alone)
 
 
 def duration(seconds: float) -> str:
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-class LineWatcher(Watcher):
+class LineProgress(Callback):
     """Prints a line now and then, one per epoch, and the result.
 
     Args:
@@ -56,7 +56,7 @@ class LineWatcher(Watcher):
         self.seconds, self.images = position.seconds, position.images
         where = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
         self.console.print(
-            f"{plan.model} ({plan.weights:,} weights) on {plan.data} ({plan.images:,} images), "
+            f"{plan.model} ({plan.num_params:,} parameters) on {plan.data} ({plan.images:,} images), "
             f"{plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, {where} → {plan.run}"
         )
         if position.step:
@@ -76,7 +76,7 @@ class LineWatcher(Watcher):
         self.console.print(f"{epoch} batch {position.batch}/{self.plan.batches}  {text}")
 
     def text(self, position: Position, loss: float, accuracy: float) -> str:
-        """Loss, accuracy, speed of this sitting, and time left."""
+        """Loss, accuracy, speed of this session, and time left."""
         spent = max(1e-9, position.seconds - self.seconds)
         rate = (position.images - self.images) / spent
         left = (self.plan.epochs * self.plan.images - position.images) / max(rate, 1e-9)
@@ -105,7 +105,7 @@ class LineWatcher(Watcher):
         )
 
 
-class LiveWatcher(LineWatcher):
+class LiveProgress(LineProgress):
     """Shows a bar for the epoch under way."""
 
     every = LIVE_SECONDS

@@ -42,11 +42,11 @@ def reproduce(
         return
     if name is None:
         raise ValueError("say which experiment (torchcaps reproduce --list shows them)")
-    from torchcaps.cli.progress import make_watcher
+    from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
     from torchcaps.experiments.listing import find_claim
     from torchcaps.experiments.workbench.running import reproduce as run
-    from torchcaps.training.stopping import parse_duration
+    from torchcaps.training.callbacks import parse_duration
 
     console = wide_console(soft_wrap=True)
     claim = find_claim(name)
@@ -59,7 +59,7 @@ def reproduce(
         seed=seed,
         data_dir=None if data_dir is None else str(data_dir.absolute()),
         budget=None if budget is None else parse_duration(budget),
-        watch=partial(make_watcher, alone=False),
+        watch=partial(make_progress, alone=False),
         say=console.print,
     )
     if result["status"] == "ended":

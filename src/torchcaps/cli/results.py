@@ -25,9 +25,9 @@ def results(
       torchcaps results
       torchcaps results runs/mnist-capsnet-small --ship
     """
-    from torchcaps.training.recording import record
-    from torchcaps.training.results_page import HEAD, results_page
-    from torchcaps.training.zoo import ship as put
+    from torchcaps.training.publish.page import HEAD, results_page
+    from torchcaps.training.publish.record import record
+    from torchcaps.training.publish.ship import ship as put
 
     if not runs and not RESULTS.is_dir():
         raise ValueError("there is no folder results/ here: run this in a checkout, or give a run")

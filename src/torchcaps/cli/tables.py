@@ -126,7 +126,7 @@ def shipped_table(console: Console) -> None:
     for entry in entries:
         right = percent(entry["metrics"]["test"]["accuracy"])
         size = f"{entry['bytes'] / 1e6:.1f} MB"
-        table.add_row(entry["model"], entry["data"], f"{entry['weights']:,}", right, size, entry["recipe"])
+        table.add_row(entry["model"], entry["data"], f"{entry['num_params']:,}", right, size, entry["recipe"])
     if entries:
         console.print("\nTrained weights in the package: create_model(name, pretrained=data)\n")
         console.print(table)
@@ -151,7 +151,7 @@ def claim_table() -> None:
 def dataset_table() -> None:
     """Print all data sets."""
     from torchcaps.data import list_datasets
-    from torchcaps.data.imageset import DATASETS
+    from torchcaps.data.registry import DATASETS
 
     table = plain_table("data set", "what it is")
     for name in list_datasets():

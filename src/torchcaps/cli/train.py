@@ -47,15 +47,15 @@ def train(
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps train mnist-capsnet --out runs/first --budget 90m
       torchcaps train --resume --out runs/first
-      torchcaps train recipes/mnist-capsnet.toml --set optimiser.learning_rate=3e-4
+      torchcaps train recipes/mnist-capsnet.toml --set optimizer.lr=3e-4
       torchcaps train --model capsnet_small --data folder:photos
       torchcaps train --model matrix_capsnet_small --data smallnorb --data-dir PATH
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
-    from torchcaps.cli.progress import make_watcher
+    from torchcaps.cli.progress import make_progress
+    from torchcaps.training.callbacks import parse_duration
     from torchcaps.training.engine import train as run_training
     from torchcaps.training.recipe import Recipe
-    from torchcaps.training.stopping import parse_duration
 
     if recipe and recipe_file:
         raise ValueError("the recipe is given twice: as an argument and with --recipe")
@@ -80,7 +80,7 @@ def train(
         resume=resume,
         budget=None if budget is None else parse_duration(budget),
         save_every=parse_duration(save_every),
-        watch=make_watcher(),
+        watch=make_progress(),
     )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
@@ -88,8 +88,8 @@ def train(
 
 def choose(name: str | None, model: str | None, data: str | None) -> tuple[Recipe, str]:
     """The recipe that the options mean, and a name for its run."""
-    from torchcaps.training.defaults import default_recipe
-    from torchcaps.training.recipe_files import load_recipe
+    from torchcaps.training.recipe.defaults import default_recipe
+    from torchcaps.training.recipe.files import load_recipe
 
     if name:
         chosen = load_recipe(name)

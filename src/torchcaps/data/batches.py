@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchcaps._checks import check_count
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.options import check_positive
 from torchcaps.data.preprocess import Preprocess
 
 
@@ -50,8 +50,8 @@ class Batches:
         world_size: int = 1,
         device: torch.device | str | None = None,
     ) -> None:
-        check_positive("batch_size", batch_size)
-        check_positive("world_size", world_size)
+        check_count("batch_size", batch_size)
+        check_count("world_size", world_size)
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must be 0 to {world_size - 1}, got {rank}")
         if batch_size % world_size:
@@ -104,7 +104,7 @@ class Batches:
 
 
 def mixed(*numbers: int) -> int:
-    """Mix whole numbers into one seed; neighbouring ones give unrelated seeds.
+    """Mix whole numbers into one seed; neighboring ones give unrelated seeds.
 
     >>> mixed(0, 1) == mixed(0, 1), mixed(0, 1) == mixed(1, 0)
     (True, False)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from torchcaps.registry import Registry
-
 
 @dataclass(frozen=True)
 class ImageSet:
@@ -76,10 +74,3 @@ class ImageSet:
             self.classes,
             {name: values[which] for name, values in self.metadata.items()},
         )
-
-
-class DatasetRegistry(Registry):
-    """Data sets by name; each entry is `loader(split, *, data_dir=None, **options) -> ImageSet`."""
-
-
-DATASETS = DatasetRegistry("data set")

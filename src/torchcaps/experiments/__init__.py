@@ -1,24 +1,5 @@
-"""The papers' claims as experiments: one file per claim, each ends in numbers, figures and a report."""
+"""The papers' claims as experiments: one module per claim, each ends in numbers, figures and a report."""
 
-from __future__ import annotations
+from torchcaps._lazy import lazy_imports
 
-from typing import TYPE_CHECKING
-
-from torchcaps.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from torchcaps.experiments.listing import find_claim, list_claims
-    from torchcaps.experiments.workbench.claim import Claim
-    from torchcaps.experiments.workbench.running import reproduce
-    from torchcaps.experiments.workbench.study import Study
-
-_HOME = {
-    "Claim": "workbench.claim",
-    "Study": "workbench.study",
-    "find_claim": "listing",
-    "list_claims": "listing",
-    "reproduce": "workbench.running",
-}
-__all__ = ["Claim", "Study", "find_claim", "list_claims", "reproduce"]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__, __all__ = lazy_imports(__name__, __file__)

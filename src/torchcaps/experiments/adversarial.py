@@ -27,7 +27,7 @@ from torchcaps.training import Recipe, default_recipe, load_recipe, predict
 
 # With one iteration of EM every child is shared evenly among its parents: capsules without routing.
 CAPS, UNROUTED, BASE, OTHER = "capsules, EM routing", "capsules, no routing", "CNN", "another CNN"
-COLOURS = {CAPS: CAPSULES, UNROUTED: THIRD, BASE: CNN}
+COLORS = {CAPS: CAPSULES, UNROUTED: THIRD, BASE: CNN}
 
 
 def run(study: Study) -> None:
@@ -56,7 +56,7 @@ def recipe(study: Study, name: str) -> Recipe:
         # routing capsules learn more slowly, and take less time for it.
         epochs = {CAPS: 10, UNROUTED: 20}.get(name, 6)
         changes += ["data.options.size=17", f"training.epochs={epochs}", "training.batch_size=32"]
-        return made.override([*changes, "training.average=0.98", 'schedule.name="cosine"'])
+        return made.override([*changes, "training.ema_decay=0.98", 'schedule.name="cosine"'])
     return load_recipe("toys-matrix-capsnet-small" if capsules else "toys-norb-cnn").override(changes)
 
 
@@ -132,7 +132,7 @@ def draw_curves(study: Study, found: dict[str, dict[str, Any]], guessing: float)
                 [start, *each[kind]],
                 marker="o",
                 markersize=4,
-                color=COLOURS[name],
+                color=COLORS[name],
                 label=name,
             )
             if kind == "bim":
@@ -143,7 +143,7 @@ def draw_curves(study: Study, found: dict[str, dict[str, Any]], guessing: float)
                     markersize=4,
                     linestyle="--",
                     linewidth=1.2,
-                    color=COLOURS[name],
+                    color=COLORS[name],
                 )
         if kind != "targeted":
             axis.axhline(guessing, color=QUIET, linewidth=0.8, linestyle=":")
@@ -175,7 +175,7 @@ def draw_images(
         drawn,
         rows=["as it is", "against capsules", "against the CNN"],
         columns=[classes[int(label)] for label in names],
-        colours="gray_r" if study.quick else "gray",
+        colors="gray_r" if study.quick else "gray",
         cell=0.8,
     )
     said = [predict(networks[name], row).scores.argmax(1) for name, row in zip((CAPS, BASE), rows[1:])]

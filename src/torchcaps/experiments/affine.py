@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.affine_mnist import transform_set
+from torchcaps.data.datasets.affine_mnist import transform_set
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.experiments.workbench.chance import ahead
@@ -22,7 +22,7 @@ from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import Recipe, load_recipe, load_weights
 
 CAPS, UNIFORM, BASE = "capsules, dynamic routing", "capsules, uniform routing", "CNN"
-COLOURS = {CAPS: CAPSULES, UNIFORM: THIRD, BASE: CNN}
+COLORS = {CAPS: CAPSULES, UNIFORM: THIRD, BASE: CNN}
 # Accuracy on moved and on transformed digits, in percent.
 PUBLISHED = {CAPS: (99.23, 79.0), BASE: (99.22, 66.0)}
 # The few digits of the quick form are shown in so many forms each.
@@ -34,7 +34,7 @@ def run(study: Study) -> None:
     moved, transformed = test_images(study)
     draw_images(study, moved, transformed)
     courses = {}
-    for name in COLOURS:
+    for name in COLORS:
         made, training = recipe(study, name), training_name(name)
         study.train(training, made, keep_epochs=True)
         courses[name] = course(
@@ -54,8 +54,8 @@ def recipe(study: Study, name: str) -> Recipe:
     source = "digits" if study.quick else "mnist"
     changes = [f'data={{name="affine_mnist", options={{source="{source}"}}}}']
     # A rate that does not fall makes every epoch a fair place to stop; the average does the smoothing.
-    changes += ['optimiser={name="adam", learning_rate=1e-3}', 'schedule={name="constant"}']
-    changes += ["training={epochs=5, batch_size=128, average=0.999}"]
+    changes += ['optimizer={name="adam", lr=1e-3}', 'schedule={name="constant"}']
+    changes += ["training={epochs=5, batch_size=128, ema_decay=0.999}"]
     if name == UNIFORM:
         changes += ['model.options.routing="uniform"']
     if name == BASE:
@@ -66,7 +66,7 @@ def recipe(study: Study, name: str) -> Recipe:
     small = ["model.options.channels=32", "model.options.decoder=[32, 64]"]
     if name == BASE:
         small = ["model.options={channels=[16, 16, 8], hidden=[64, 32]}"]
-    shorter = ["data.preprocess.resize=24", "training.batch_size=32", "training.average=0.98"]
+    shorter = ["data.preprocess.resize=24", "training.batch_size=32", "training.ema_decay=0.98"]
     return made.override([*small, *shorter, "data.options.per_image=2", "training.epochs=10"])
 
 
@@ -134,9 +134,9 @@ def draw_courses(
     axis = axes_of(figure)[0]
     for name, moments in courses.items():
         points = [(100 - moment.familiar, 100 - moment.novel) for moment in moments]
-        axis.plot(*zip(*points), marker="o", markersize=4, color=COLOURS[name], label=name)
+        axis.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
         place = 100 - chosen[name].familiar, 100 - chosen[name].novel
-        axis.plot(*place, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLOURS[name])
+        axis.plot(*place, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLORS[name])
     axis.axvline(100 - level, color=QUIET, linewidth=0.8, linestyle=":")
     axis.set(xlabel="moved digits right (%)", ylabel="transformed digits right (%)")
     axis.legend(fontsize=8, loc="upper left", frameon=False)
@@ -144,7 +144,7 @@ def draw_courses(
         "courses",
         figure,
         caption="Every dot is an epoch; learning goes to the right. At the dotted line the networks are "
-        "equally good on the kind of digits they learnt from, and the circles are the models compared: the "
+        "equally good on the kind of digits they learned from, and the circles are the models compared: the "
         "higher one makes more of digits that were also turned and stretched.",
     )
 

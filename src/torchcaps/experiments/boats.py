@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcaps.data.boats import Scene, scene
+from torchcaps.data.worlds.boats import Scene, scene
 from torchcaps.experiments.boats_drawing import draw_readings, draw_tree
 from torchcaps.experiments.boats_parsing import (
     REACH,
@@ -85,7 +85,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 ROUTINGS: dict[str, Callable[[], Routing]] = {
     name: partial(create_routing, **options) for name, options in OPTIONS.items()
 }
-COLOURS = {
+COLORS = {
     EM: CAPSULES,
     MIXING: THIRD,
     KMEANS: CNN,
@@ -114,7 +114,7 @@ def run(study: Study) -> None:
         for kind in KINDS
     }
     rows: list[list[Any]] = []
-    for name in COLOURS:
+    for name in COLORS:
         row: list[Any] = [name]
         for kind in KINDS:
             accuracy = found[kind][f"{TABLED}"][name]
@@ -131,13 +131,13 @@ def run(study: Study) -> None:
         "is right if it is put together with its true partner and nothing else, as a house or a boat as it "
         "should; a stray part if it is left alone; a scene, if all its parts are. Shaded: what there is "
         "without routing; what is nearest in the picture is a house or a boat as its two poses fit better.",
-        marked=[row for row, name in enumerate(COLOURS) if name in WITHOUT],
+        marked=[row for row, name in enumerate(COLORS) if name in WITHOUT],
     )
     draw_trees(study)
     contest = study.keep("following the contested parts", lambda: follow_contested(study.seed, count))
     draw_ambiguous(study, contest)
     draw_noise(study, found, sorted(noises))
-    parts = {name: {kind: found[kind][f"{TABLED}"][name]["parts"] for kind in KINDS} for name in COLOURS}
+    parts = {name: {kind: found[kind][f"{TABLED}"][name]["parts"] for kind in KINDS} for name in COLORS}
     judge(study, parts, contest, count)
 
 
@@ -198,7 +198,7 @@ def draw_trees(study: Study) -> None:
         "trees",
         figure,
         caption="Scenes and the parse trees that EM routing found: every part hangs from the house or boat "
-        "it was assigned to, and has its colour; a part left alone is grey. The scenes were picked by their "
+        "it was assigned to, and has its color; a part left alone is gray. The scenes were picked by their "
         "seeds to be seen well. Houses and boats are made of the "
         "same two parts, and only the way these stand to each other tells which they are.",
     )
@@ -220,7 +220,7 @@ def draw_ambiguous(study: Study, contest: dict[str, list[float]]) -> None:
         axis.plot(
             steps_of,
             [100 * each for each in shares_by_step],
-            color=COLOURS[name],
+            color=COLORS[name],
             marker="o",
             markersize=4,
             label=name,
@@ -240,14 +240,14 @@ def draw_noise(study: Study, found: dict[str, Any], noises: list[float]) -> None
     figure = new_figure(10.2, 3.7)
     axes = axes_of(figure, 1, len(KINDS), sharey=True)
     for axis, kind in zip(axes, KINDS):
-        for name, colour in COLOURS.items():
+        for name, color in COLORS.items():
             right = [found[kind][f"{noise}"][name]["parts"] for noise in noises]
             style = (
                 {"linestyle": ":", "linewidth": 1.6}
                 if name in WITHOUT
                 else {"marker": "o", "markersize": 3.5}
             )
-            axis.plot([100 * noise for noise in noises], right, color=colour, label=name, **style)
+            axis.plot([100 * noise for noise in noises], right, color=color, label=name, **style)
         axis.set(ylim=(-3, 103), xlabel="noise of part poses (%)")
         axis.set_title(kind, loc="center")
     axes[0].set_ylabel("parts right (%)")

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcaps.data.boats import PLACE, pose_matrix
-from torchcaps.data.boats.relations import CORNERS
+from torchcaps.data.worlds.boats import PLACE, pose_matrix
+from torchcaps.data.worlds.boats.relations import CORNERS
 from torchcaps.experiments.boats_parsing import Crowd, Parse
 from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, FAINT, FIFTH, FOURTH, INK, QUIET, THIRD
 
-COLOURS = (CAPSULES, CNN, THIRD, FOURTH, FIFTH, "#56b4e9")
+COLORS = (CAPSULES, CNN, THIRD, FOURTH, FIFTH, "#56b4e9")
 ALONE = "#aab3ba"
 ROOT, ROW = 2.35, 1.72  # heights of the tree's root and of the wholes over a picture that ends at 1
 
@@ -23,12 +23,12 @@ def outline(kind: int, pose: Tensor) -> list[list[float]]:
     return (corners @ pose.T)[:, :2].tolist()
 
 
-def draw_part(axis: Any, kind: int, pose: Tensor, colour: str, **options: Any) -> None:
+def draw_part(axis: Any, kind: int, pose: Tensor, color: str, **options: Any) -> None:
     """One part, filled; a rectangle with the darker band that tells its lower side."""
     from matplotlib.patches import Polygon
 
     style = {
-        "facecolor": colour,
+        "facecolor": color,
         "edgecolor": "white",
         "linewidth": 1.0,
         "alpha": 0.9,
@@ -43,12 +43,12 @@ def draw_part(axis: Any, kind: int, pose: Tensor, colour: str, **options: Any) -
 
 
 def draw_icon(
-    axis: Any, kind: int, x: float, y: float, colour: str, size: float = 0.16, **options: Any
+    axis: Any, kind: int, x: float, y: float, color: str, size: float = 0.16, **options: Any
 ) -> None:
     """A small house or boat, upright."""
     whole = pose_matrix(x, y, 0, size)
     for part in range(len(CORNERS)):
-        draw_part(axis, part, whole @ PLACE[kind, part], colour, zorder=5, **options)
+        draw_part(axis, part, whole @ PLACE[kind, part], color, zorder=5, **options)
 
 
 def branch(axis: Any, start: tuple[float, float], end: tuple[float, float], **options: Any) -> None:
@@ -86,9 +86,9 @@ def blank(axis: Any, top: float = 2.5) -> None:
     axis.axis("off")
 
 
-def dot(axis: Any, place: tuple[float, float], colour: str, size: float = 18) -> None:
+def dot(axis: Any, place: tuple[float, float], color: str, size: float = 18) -> None:
     """The end of a branch."""
-    axis.scatter(*place, s=size, color=colour, edgecolors="white", linewidths=0.8, zorder=6)
+    axis.scatter(*place, s=size, color=color, edgecolors="white", linewidths=0.8, zorder=6)
 
 
 def spread(count: int) -> list[float]:
@@ -101,7 +101,7 @@ def spread(count: int) -> list[float]:
 
 
 def draw_tree(axis: Any, crowd: Crowd, found: Parse) -> None:
-    """The first scene of a crowd, its parts coloured by whole, and the tree over it."""
+    """The first scene of a crowd, its parts colored by whole, and the tree over it."""
     blank(axis)
     place = crowd.part_pose[0, :, :2, 2]
     members = groups(found)
@@ -109,16 +109,16 @@ def draw_tree(axis: Any, crowd: Crowd, found: Parse) -> None:
         (group for group in members if len(group) > 1), key=lambda group: float(place[group, 0].mean())
     )
     for group in members:
-        colour = COLOURS[wholes.index(group) % len(COLOURS)] if group in wholes else ALONE
+        color = COLORS[wholes.index(group) % len(COLORS)] if group in wholes else ALONE
         for part in group:
-            draw_part(axis, int(crowd.part_type[part]), crowd.part_pose[0, part], colour)
-    for x, group, colour in zip(spread(len(wholes)), wholes, COLOURS):
+            draw_part(axis, int(crowd.part_type[part]), crowd.part_pose[0, part], color)
+    for x, group, color in zip(spread(len(wholes)), wholes, COLORS):
         branch(axis, (0, ROOT), (x, ROW + 0.22), edgecolor=QUIET, linewidth=1.2, zorder=1)
-        draw_icon(axis, int(found.kind[0, group[0]]), x, ROW, colour)
+        draw_icon(axis, int(found.kind[0, group[0]]), x, ROW, color)
         for part in group:
             end = (float(place[part, 0]), float(place[part, 1]))
-            branch(axis, (x, ROW - 0.28), end, edgecolor=colour, linewidth=1.8, alpha=0.85, zorder=4)
-            dot(axis, end, colour)
+            branch(axis, (x, ROW - 0.28), end, edgecolor=color, linewidth=1.8, alpha=0.85, zorder=4)
+            dot(axis, end, color)
     dot(axis, (0, ROOT), INK, 42)
 
 
@@ -135,19 +135,19 @@ def draw_readings(axis: Any, crowd: Crowd, found: Parse, contested: Tensor) -> N
     place = crowd.part_pose[0, :, :2, 2]
     true = int(crowd.part_kind[0, 0])
     readings = [
-        (torch.nonzero(crowd.part_whole[0] == whole)[:, 0].tolist(), true, colour)
-        for whole, colour in ((0, CAPSULES), (1, THIRD))
+        (torch.nonzero(crowd.part_whole[0] == whole)[:, 0].tolist(), true, color)
+        for whole, color in ((0, CAPSULES), (1, THIRD))
     ]
     readings.sort(key=lambda reading: float(place[reading[0], 0].mean()))
     readings.insert(1, (torch.nonzero(contested)[:, 0].tolist(), 1 - true, CNN))
     for part, kind in enumerate(crowd.part_type.tolist()):
         draw_part(axis, kind, crowd.part_pose[0, part], "#c9d0d6")
-    for x, (parts, kind, colour) in zip(spread(3), readings):
+    for x, (parts, kind, color) in zip(spread(3), readings):
         believed = [float(found.belief[0, part, 2 * parts[0] + kind]) for part in parts]
-        draw_icon(axis, kind, x, ROW, colour, alpha=0.15 + 0.8 * sum(believed) / len(believed))
+        draw_icon(axis, kind, x, ROW, color, alpha=0.15 + 0.8 * sum(believed) / len(believed))
         for part, belief in zip(parts, believed):
             end = (float(place[part, 0]), float(place[part, 1]))
             line = {"linewidth": 0.2 + 3.4 * belief, "alpha": min(1.0, 0.1 + belief)}
-            style = "dashed" if colour == CNN else "solid"
-            branch(axis, (x, ROW - 0.28), end, edgecolor=colour, linestyle=style, zorder=4, **line)
+            style = "dashed" if color == CNN else "solid"
+            branch(axis, (x, ROW - 0.28), end, edgecolor=color, linestyle=style, zorder=4, **line)
             dot(axis, end, INK, 10)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchcaps.data.boats import RELATION, WHOLES, Scene, pose_matrix
-from torchcaps.data.boats import votes as votes_of_parts
-from torchcaps.routing import Routed, Routing, UniformRouting
+from torchcaps.data.worlds.boats import RELATION, WHOLES, Scene, pose_matrix
+from torchcaps.data.worlds.boats import votes as votes_of_parts
+from torchcaps.routing import Routing, RoutingOutput, UniformRouting
 from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import DenseVotes
 
@@ -86,7 +86,7 @@ def crowds(scenes: Iterable[Scene], noise: float, seed: int) -> Iterator[Crowd]:
         yield Crowd(torch.tensor(types), *(torch.stack(each) for each in zip(*members)))
 
 
-def cast(crowd: Crowd) -> DenseVotes:
+def votes_of(crowd: Crowd) -> DenseVotes:
     """Votes of the parts for all proposals, `[B, 1, P, 2 P, 9]`; proposals are ordered by part, then type."""
     count = len(crowd.part_type)
     relation = RELATION[:, crowd.part_type].transpose(0, 1)  # [P, w, 3, 3]
@@ -101,16 +101,16 @@ def proposed(crowd: Crowd, votes: DenseVotes) -> Tensor:
     vote = votes.tensor()[:, 0].unflatten(2, (-1, len(WHOLES)))  # [B, P, proposer, w, 9], alike for proposers
     own = vote.diagonal(dim1=1, dim2=2).movedim(-1, 1)  # [B, proposer, w, 9]
     distance = (vote - own.unsqueeze(1)).square().sum(-1).flatten(2)
-    return votes.normalise(-distance.unsqueeze(1) / (2 * REACH**2))
+    return votes.softmax(-distance.unsqueeze(1) / (2 * REACH**2))
 
 
 @torch.no_grad()
-def trace(crowd: Crowd, routing: Routing) -> list[Routed]:
+def trace(crowd: Crowd, routing: Routing) -> list[RoutingOutput]:
     """Every iteration of a routing over a crowd; uniform routing begins, and ends, with even shares."""
-    votes = cast(crowd)
+    votes = votes_of(crowd)
     present = crowd.part_pose.new_ones(crowd.part_pose.shape[:2])
     start = None if isinstance(routing, UniformRouting) else proposed(crowd, votes)
-    steps = routing.double().trace(votes, present, start)
+    steps = routing.double().history(votes, present, start)
     # Dynamic routing squashes its poses; where a cluster stands is the mean of its votes in any routing.
     return [
         step._replace(pose=weighted_mean(votes.tensor(), step.coupling)[0])
@@ -119,7 +119,7 @@ def trace(crowd: Crowd, routing: Routing) -> list[Routed]:
     ]
 
 
-def parse(routed: Routed, seed: int = 0) -> Parse:
+def parse(routed: RoutingOutput, seed: int = 0) -> Parse:
     """Who belongs together after an iteration; a part that two wholes share evenly falls to one by chance."""
     assert routed.coupling is not None
     coupling, pose = routed.coupling[:, 0], routed.pose[:, 0]
@@ -181,7 +181,7 @@ def decoy_belief(crowd: Crowd, belief: Tensor) -> Tensor:
 
 def contested(crowd: Crowd) -> Tensor:
     """Which two parts agree on the decoy, `[B, P]`, 1 for them and 0 for the others."""
-    vote = cast(crowd).tensor()[:, 0].unflatten(2, (-1, 2))[:, :, 0]  # [B, P, w, 9]
+    vote = votes_of(crowd).tensor()[:, 0].unflatten(2, (-1, 2))[:, :, 0]  # [B, P, w, 9]
     wrong = (1 - crowd.part_kind)[:, :, None, None].expand(-1, -1, 1, vote.shape[-1])
     wrong_vote = vote.gather(2, wrong)[:, :, 0]
     distance = torch.cdist(wrong_vote, wrong_vote) + 1e9 * torch.eye(vote.shape[1], dtype=vote.dtype)

@@ -19,7 +19,7 @@ from torchcaps.experiments.workbench.drawing import (
 )
 from torchcaps.experiments.workbench.study import Study
 
-COLOURS = (CAPSULES, CNN, THIRD, FOURTH)
+COLORS = (CAPSULES, CNN, THIRD, FOURTH)
 ITERATIONS = 25
 WIDE, HIGH = (-7.2, 7.8), (-4.9, 5.1)
 SMALL = 0.01
@@ -54,7 +54,7 @@ def run(study: Study) -> None:
     study.settings(
         "clouds",
         points=len(points),
-        clusters=len(COLOURS),
+        clusters=len(COLORS),
         iterations=ITERATIONS,
         family=[(member.title, member.kind, member.sigma) for member in FAMILY],
         seed=study.seed,
@@ -125,7 +125,7 @@ def four_clouds(seed: int, each: int = 110) -> tuple[Array, Array]:
 def first_points(points: Array, seed: int) -> Array:
     """Which four points to begin at: each next one the farthest from those before, the first by chance."""
     chosen = [int(np.random.default_rng(seed + 1).integers(len(points)))]
-    for _ in range(1, len(COLOURS)):
+    for _ in range(1, len(COLORS)):
         apart = np.square(points[:, None] - points[chosen]).sum(-1).min(1)
         chosen.append(int(apart.argmax()))
     return np.array(chosen)
@@ -162,12 +162,12 @@ def softness(assignment: Array) -> float:
 
 
 def draw_panel(axis: Any, points: Array, steps: list[Step], title: str) -> None:
-    """Points in the colours of their clusters, mixed where they are shared; ellipses at one and two σ."""
+    """Points in the colors of their clusters, mixed where they are shared; ellipses at one and two σ."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Ellipse
 
     last = steps[-1]
-    palette = np.array([to_rgb(colour) for colour in COLOURS])
+    palette = np.array([to_rgb(color) for color in COLORS])
     if np.sqrt(last.covariance.max()) <= SMALL:
         # Where no ellipse can be seen, the regions are the clusters.
         across, up = np.meshgrid(np.linspace(*WIDE, 340), np.linspace(*HIGH, 240))
@@ -176,12 +176,12 @@ def draw_panel(axis: Any, points: Array, steps: list[Step], title: str) -> None:
             nearby.reshape(*across.shape, 3), extent=(*WIDE, *HIGH), origin="lower", alpha=0.1, aspect="auto"
         )
     axis.scatter(*points.T, c=np.clip(last.assignment @ palette, 0, 1), s=9, alpha=0.75, linewidths=0)
-    for number, colour in enumerate(COLOURS):
+    for number, color in enumerate(COLORS):
         values, axes = np.linalg.eigh(last.covariance[number])
         slant = float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
         for reach, strength in ((1, 0.22), (2, 0.10)):
             wide, high = 2 * reach * np.sqrt(values[::-1])
-            shape: dict[str, Any] = {"angle": slant, "facecolor": colour, "alpha": strength, "linewidth": 0}
+            shape: dict[str, Any] = {"angle": slant, "facecolor": color, "alpha": strength, "linewidth": 0}
             axis.add_patch(Ellipse(tuple(last.mean[number]), wide, high, **shape))
             axis.add_patch(
                 Ellipse(
@@ -190,13 +190,13 @@ def draw_panel(axis: Any, points: Array, steps: list[Step], title: str) -> None:
                     high,
                     angle=slant,
                     fill=False,
-                    edgecolor=colour,
+                    edgecolor=color,
                     linewidth=0.9,
                 )
             )
         path = np.array([step.mean[number] for step in steps])
         axis.plot(*path.T, color=INK, linewidth=0.9, alpha=0.6)
-        axis.scatter(*path[-1], s=46, color=colour, edgecolors="white", linewidths=1.3, zorder=4)
+        axis.scatter(*path[-1], s=46, color=color, edgecolors="white", linewidths=1.3, zorder=4)
     axis.set(xlim=WIDE, ylim=HIGH, xticks=[], yticks=[], aspect="equal")
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
@@ -212,7 +212,7 @@ def draw_family(study: Study, points: Array, found: dict[Member, list[Step]]) ->
         "family",
         figure,
         caption="From a Gaussian mixture to k-means, one constraint at a time: the same points, begun at the "
-        "same means. Ellipses stand at one and two σ, colours mix where a point is shared, dark lines are "
+        "same means. Ellipses stand at one and two σ, colors mix where a point is shared, dark lines are "
         "the paths of the means. Only a full covariance can slant. The means of the last two panels end "
         f"{tiny(apart(*list(found.values())[-2:]))} apart.",
     )

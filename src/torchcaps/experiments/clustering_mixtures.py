@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torchcaps.routing import EMRouting, KMeansRouting, Routed, Routing
+from torchcaps.routing import EMRouting, KMeansRouting, Routing, RoutingOutput
 from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import SharedVotes
 
@@ -35,14 +35,14 @@ class Step(NamedTuple):
     assignment: Array
 
 
-def nearest(points: Array, centres: Array) -> Array:
-    """Each point wholly to its nearest centre, `[N, K]`.
+def nearest(points: Array, centers: Array) -> Array:
+    """Each point wholly to its nearest center, `[N, K]`.
 
     >>> nearest(np.array([[0.0, 0.0], [3.0, 3.0]]), np.array([[4.0, 4.0], [1.0, 0.0]])).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    distance = np.square(points[:, None] - centres).sum(-1)
-    return np.eye(len(centres))[distance.argmin(1)]
+    distance = np.square(points[:, None] - centers).sum(-1)
+    return np.eye(len(centers))[distance.argmin(1)]
 
 
 def route(points: Array, start: Array, kind: str, iterations: int, sigma: float = 1.0) -> list[Step]:
@@ -66,11 +66,11 @@ def route(points: Array, start: Array, kind: str, iterations: int, sigma: float 
         torch.from_numpy(points)[None], torch.eye(2, dtype=torch.float64).repeat(start.shape[1], 1, 1)
     )
     present = torch.ones(1, len(points), dtype=torch.float64)
-    steps = routing.trace(votes, present, torch.from_numpy(start)[None, None])
+    steps = routing.history(votes, present, torch.from_numpy(start)[None, None])
     return [describe(routing, votes, each) for each in steps]
 
 
-def describe(routing: Routing, votes: SharedVotes, routed: Routed) -> Step:
+def describe(routing: Routing, votes: SharedVotes, routed: RoutingOutput) -> Step:
     """One iteration of a routing as a clustering."""
     assert routed.coupling is not None
     vote, square = votes.tensor(), torch.eye(2, dtype=torch.float64)

@@ -17,7 +17,7 @@ UNITS = {"across": "pixels", "down": "pixels", "rotation": "radians", "scale": "
 DECODED, UNROUTED = "capsules that draw", "capsules that draw, uniform routing"
 SHARED, POOLED = "shared capsules", "CNN, pooled features"
 FEW, PIXELS = "CNN, 16 components", "pixels, 16 components"
-COLOURS = {DECODED: CAPSULES, UNROUTED: FIFTH, SHARED: THIRD, POOLED: CNN}
+COLORS = {DECODED: CAPSULES, UNROUTED: FIFTH, SHARED: THIRD, POOLED: CNN}
 COMPONENTS = 16
 
 
@@ -27,7 +27,7 @@ def run(study: Study) -> None:
     rows: list[list[Any]] = []
     curves: dict[str, dict[str, list[float]]] = {}
     found: dict[str, dict[str, float]] = {}
-    for name in COLOURS:
+    for name in COLORS:
         model = network(study, name)
         weights = sum(each.numel() for each in model.parameters())
         curves[name] = study.keep(f"curves of {name}", lambda: change_curves(model, test))  # noqa: B023
@@ -92,9 +92,9 @@ def give_verdicts(study: Study, found: dict[str, dict[str, float]]) -> None:
 def network(study: Study, name: str) -> Model:
     """A network trained on upright digits that were shifted by up to 2 pixels, all for as many epochs."""
     file = {DECODED: "mnist-capsnet-small", UNROUTED: "mnist-capsnet-small", SHARED: "mnist-shared-capsnet"}
-    recipe = load_recipe(file.get(name, "mnist-pooled-cnn")).override(["evaluation.also=[]"])
+    recipe = load_recipe(file.get(name, "mnist-pooled-cnn")).override(["evaluation.extra_datasets=[]"])
     # The networks that come with torchcaps had shifts and epochs of their own, and could not be compared.
-    alike = ["training.epochs=5", 'training.precision="fp32"', "data.preprocess={shift=2}"]
+    alike = ["training.epochs=5", 'training.precision="fp32"', "data.preprocess={translate=2}"]
     recipe = shortened(recipe) if study.quick else recipe.override(alike)
     if name == UNROUTED:
         recipe = recipe.override(['model.options.routing="uniform"'])
@@ -109,13 +109,13 @@ def shortened(recipe: Recipe) -> Recipe:
         [
             'data.name="digits"',
             "data.options.size=24",
-            "data.preprocess={shift=2}",
+            "data.preprocess={translate=2}",
             smaller,
             f"loss.reconstruction={0.005 if draws else 0.0}",
-            "optimiser.learning_rate=2e-3",
+            "optimizer.lr=2e-3",
             "training.batch_size=32",
             f"training.epochs={10 if draws else 40}",
-            "training.average=0.99",
+            "training.ema_decay=0.99",
         ]
     )
 
@@ -135,10 +135,10 @@ def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None
     for row, what in enumerate(("score", "features")):
         for column, (name, most) in enumerate(CHANGES.items()):
             axis = axes[row * len(CHANGES) + column]
-            for network_name, colour in COLOURS.items():
+            for network_name, color in COLORS.items():
                 line = curves[network_name][f"{name}.{what}"]
                 places = torch.linspace(-most, most, len(line)).tolist()
-                axis.plot(places, line, color=colour, label=network_name, linewidth=1.6)
+                axis.plot(places, line, color=color, label=network_name, linewidth=1.6)
             axis.tick_params(labelsize=8)
             if row == 0:
                 axis.set_title(name)
@@ -161,12 +161,12 @@ def draw_predictability(study: Study, found: dict[str, dict[str, float]]) -> Non
     """R² of each change, network by network."""
     figure = new_figure(7.2, 3.6)
     axis = axes_of(figure)[0]
-    colours = {**COLOURS, FEW: "#f0a878", PIXELS: QUIET}
+    colors = {**COLORS, FEW: "#f0a878", PIXELS: QUIET}
     wide = 0.8 / len(found)
     for number, (name, values) in enumerate(found.items()):
         places = [place + (number - len(found) / 2 + 0.5) * wide for place in range(len(CHANGES))]
         heights = [max(0.0, values[change]) for change in CHANGES]
-        axis.bar(places, heights, wide * 0.92, color=colours[name], label=name)
+        axis.bar(places, heights, wide * 0.92, color=colors[name], label=name)
     axis.set_xticks(range(len(CHANGES)), list(CHANGES))
     axis.set(ylim=(0, 1), ylabel="R² on held-out digits")
     axis.grid(visible=False, axis="x")

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchcaps.data.affine_mnist import transform
-from torchcaps.data.augment import centre_crop
+from torchcaps.data.datasets.affine_mnist import transform
 from torchcaps.data.imageset import ImageSet
+from torchcaps.data.transforms import center_crop
 from torchcaps.experiments.workbench.study import Study
 from torchcaps.models import CapsuleModel, Model
 from torchcaps.models.shared_capsnet import PooledCNN
@@ -37,7 +37,7 @@ def changed(images: Tensor, values: Tensor) -> Tensor:
     across, down, rotation, scale = values.unbind(1)
     size = scale.exp()
     moves = torch.stack([rotation, torch.zeros_like(rotation), size, size, across, down], dim=1)
-    return centre_crop(transform(images, moves), images.shape[-1]).float() / 255
+    return center_crop(transform(images, moves), images.shape[-1]).float() / 255
 
 
 def seen(model: Model | None, images: Tensor, labels: Tensor) -> Seen:

@@ -16,11 +16,11 @@ from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, QUIET, a
 from torchcaps.experiments.workbench.study import Study
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model
-from torchcaps.routing import DynamicRouting, Routed
+from torchcaps.routing import DynamicRouting, RoutingOutput
 from torchcaps.training import Recipe, load_recipe, predict
 
 UPDATES = {"accumulate": "accumulation (2017)", "fixed_point": "fixed point"}
-COLOURS = {"accumulate": CNN, "fixed_point": CAPSULES}
+COLORS = {"accumulate": CNN, "fixed_point": CAPSULES}
 SHOWN = (1, 3, 10, 30, 100)
 
 
@@ -83,10 +83,10 @@ def network(study: Study, update: str) -> Model:
     """A network trained with that update, for as long as the other one."""
     if study.quick:
         recipe = load_recipe("digits-shared-capsnet").override(
-            ["training.epochs=16", "training.average=0.98", "evaluation.also=[]"]
+            ["training.epochs=16", "training.ema_decay=0.98", "evaluation.extra_datasets=[]"]
         )
     else:
-        recipe = load_recipe("mnist-capsnet-small").override(["training.epochs=3", "training.average=0.99"])
+        recipe = load_recipe("mnist-capsnet-small").override(["training.epochs=3", "training.ema_decay=0.99"])
     return study.train(update, with_update(recipe, update))
 
 
@@ -169,7 +169,7 @@ def draw_curves(study: Study, curves: dict[str, dict[str, Any]]) -> None:
     entropy, change, accuracy = axes_of(figure, 1, 3)
     steps = range(1, ITERATIONS + 1)
     for update, name in UPDATES.items():
-        style = {"color": COLOURS[update], "label": name}
+        style = {"color": COLORS[update], "label": name}
         entropy.plot(steps, curves[update]["entropy"], **style)
         change.plot(steps[1:], curves[update]["change"][1:], **style)
         accuracy.plot(steps, curves[update]["accuracy"], **style)
@@ -203,7 +203,7 @@ def sorted_couplings(model: Model, image: Tensor, update: str) -> list[Tensor]:
         votes, activation = layer.votes(children), children.activation.flatten(1)
 
         def couplings(kind: str) -> list[Tensor]:
-            steps: list[Routed] = routing_like(trained, kind).trace(votes, activation)
+            steps: list[RoutingOutput] = routing_like(trained, kind).history(votes, activation)
             return [step.coupling[0, 0] for step in steps if step.coupling is not None]
 
         strongest = activation[0].argsort(descending=True)[:64]
@@ -243,7 +243,7 @@ def draw_couplings(study: Study, model: Model, images: ImageSet) -> None:
             if row == 0:
                 axis.set_title(f"r = {SHOWN[column]}", loc="center", color=INK)
             if column == 0:
-                axis.set_ylabel(name, fontsize=10, color=COLOURS[update])
+                axis.set_ylabel(name, fontsize=10, color=COLORS[update])
     bar = figure.colorbar(drawn, ax=axes, shrink=0.6, pad=0.015, ticks=[0, 0.5, 1])
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from torchcaps._registry import suggest
 from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.registry import suggest
 
 # In the order in which one would tell the story.
 NAMES = (

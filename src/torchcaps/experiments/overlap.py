@@ -23,15 +23,15 @@ PUBLISHED = [
 HEADINGS = ["pairs not right (%)", "drawing error (%)", "ink if there (%)", "ink if not there (%)"]
 QUICK = [
     'data.options={source="digits", size=18, per_image=6}',
-    "data.redrawn=false",
+    "data.resample_each_epoch=false",
     "training.epochs=3",
     "training.batch_size=32",
-    "training.average=0.99",
-    "optimiser.learning_rate=2e-3",
+    "training.ema_decay=0.99",
+    "optimizer.lr=2e-3",
     "schedule.warmup_steps=0",
 ]
 # The CNN has the best of three rates tried (2e-3, 1e-3, 5e-4), by the pairs that are also the test, which
-# favours the CNN; capsules have the same rate, the only one tried.
+# favors the CNN; capsules have the same rate, the only one tried.
 # Small images have fewer pixels to add up, and the decoder has little time.
 QUICK_CAPSULES = [*QUICK, "model.options.channels=32", "loss.reconstruction=0.005"]
 QUICK_CNN = [*QUICK, "model.options={channels=[16, 16, 8], hidden=[112, 64]}"]
@@ -188,8 +188,8 @@ def draw_pairs(study: Study, model: Model, pairs: ImageSet, count: int = 8) -> N
         best = matched(scores[column].topk(2).indices.tolist(), some.labels[column].tolist())
         pictures = [
             inked(pixels_of(some)[column, 0]),
-            inked(parts[column, 0], parts[column, 1], colours=INKS),
-            inked(drawn[column, best[0]], drawn[column, best[1]], colours=INKS),
+            inked(parts[column, 0], parts[column, 1], colors=INKS),
+            inked(drawn[column, best[0]], drawn[column, best[1]], colors=INKS),
         ]
         titles = ["", "{} + {}".format(*some.labels[column].tolist()), "{} + {}".format(*best)]
         right = set(best) == set(some.labels[column].tolist())
@@ -204,14 +204,14 @@ def draw_pairs(study: Study, model: Model, pairs: ImageSet, count: int = 8) -> N
     study.figure(
         "pairs",
         figure,
-        caption="Above, what the network sees; in the middle, the two digits it is made of, in two colours; "
+        caption="Above, what the network sees; in the middle, the two digits it is made of, in two colors; "
         "below, what the two longest capsules draw, each from its own pose alone. A pixel that both "
         "digits ink is claimed by both. A cross marks a pair that was not read right.",
     )
 
 
 def matched(said: list[int], true: list[int]) -> list[int]:
-    """Two answers in the order in which they agree with the truth, so that a digit keeps its colour.
+    """Two answers in the order in which they agree with the truth, so that a digit keeps its color.
 
     >>> matched([7, 4], [4, 7]), matched([3, 4], [4, 7]), matched([1, 2], [4, 7])
     ([4, 7], [4, 3], [1, 2])
@@ -233,7 +233,7 @@ def draw_absent(study: Study, model: Model, pairs: ImageSet, count: int = 4) -> 
         plain(line[0])
         for label in range(drawn.shape[1]):
             there = label in some.labels[row].tolist()
-            picture = inked(drawn[row, label], colours=[CAPSULES] if there else [INK])
+            picture = inked(drawn[row, label], colors=[CAPSULES] if there else [INK])
             line[label + 1].imshow(picture, interpolation="nearest")
             title = f"{label}: {float(lengths[row, label]):.2f}"
             line[label + 1].set_title(title, loc="center", fontsize=8, weight="bold" if there else "normal")

@@ -101,10 +101,10 @@ def networks(study: Study) -> dict[str, Model]:
             "data.options.size=24",
             "model.options.channels=32",
             "loss.reconstruction=0.005",
-            "optimiser.learning_rate=2e-3",
+            "optimizer.lr=2e-3",
             "training.batch_size=32",
             "training.epochs=24",
-            "training.average=0.99",
+            "training.ema_decay=0.99",
         ]
     )
     return {
@@ -189,7 +189,7 @@ def draw_one_digit(study: Study, drawn: Tensor, labels: Tensor, label: int) -> N
     shifts = property_changes(drawn, labels)[labels == label].mean(0)
     example = drawn[labels == label][0]
     dims, steps, height, width = example.shape
-    both = inked(example[:, :1], example[:, -1:], colours=ENDS)
+    both = inked(example[:, :1], example[:, -1:], colors=ENDS)
     figure = new_figure(6.2, 7.0)
     axis = axes_of(figure)[0]
     axis.imshow(tile(np.concatenate([inked(example), both], axis=1)), interpolation="nearest")
@@ -220,7 +220,7 @@ def draw_all_digits(study: Study, drawn: Tensor, labels: Tensor) -> None:
     classes, dims, _, height, width = examples.shape
     figure = new_figure(6.8, 4.5)
     axis = axes_of(figure)[0]
-    axis.imshow(tile(inked(examples[:, :, 0], examples[:, :, -1], colours=ENDS)), interpolation="nearest")
+    axis.imshow(tile(inked(examples[:, :, 0], examples[:, :, -1], colors=ENDS)), interpolation="nearest")
     axis.set_yticks([(height + 1) * row + height / 2 for row in range(classes)], labels.unique().tolist())
     places = [(width + 1) * column + width / 2 for column in range(dims)]
     axis.set_xticks(places, [str(number) for number in range(1, dims + 1)], fontsize=8)

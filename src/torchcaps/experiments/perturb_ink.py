@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_tensor
+from torchcaps._checks import check_tensor
 
 PROPERTIES = ("ink", "place across", "place down", "width", "height", "slant")
 
 
 def ink_properties(images: Tensor) -> Tensor:
-    """Measure grey images by their moments.
+    """Measure gray images by their moments.
 
     Ink is the sum of all pixels, w; place is the mean (x, y) under w, in pixels to the right and down; width
     and height are the standard deviations σ_x, σ_y under w; slant is −σ_xy / σ_y², the shear that leans the

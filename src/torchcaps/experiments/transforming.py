@@ -31,7 +31,7 @@ CAPSULE, PLAIN, COPY, EXACT = (
     "the image unmoved",
     "its pixels moved",
 )
-# Of 3e-3 and 1e-3, what is better on test digits for the network without capsules, which favours it: at 3e-3
+# Of 3e-3 and 1e-3, what is better on test digits for the network without capsules, which favors it: at 3e-3
 # it learns nothing of turns but the mean digit. Capsules have 3e-3, the only rate tried for them.
 RATES = {("affine", PLAIN): 1e-3}
 Measured = dict[str, dict[str, float]]
@@ -73,7 +73,7 @@ def run(study: Study) -> None:
         f"{len(test):,} test digits. R² of coordinates: how near a capsule's pose, shown the moved image, "
         "comes to where the change ought to lead it (1 exactly there, 0 as far off as if it had stayed), "
         "mean over capsules weighted by how present they are. The network without capsules has the better "
-        "of two learning rates for each kind of change, compared on test digits, which favours it; capsules "
+        "of two learning rates for each kind of change, compared on test digits, which favors it; capsules "
         "have the only rate tried. The paper shows drawings and scatter plots and gives "
         "no numbers.",
     )
@@ -142,7 +142,7 @@ def networks(study: Study, kind: str, images: Tensor) -> dict[str, nn.Module]:
         training: dict[str, Any] = {
             "steps": 1500 if study.quick else 20_000,
             "batch_size": 64,
-            "learning_rate": RATES.get((kind, name), 3e-3),
+            "lr": RATES.get((kind, name), 3e-3),
         }
         most = {"shift": MOST_SHIFT} if kind == "shift" else {"turn": MOST_TURN, "shift": MOST_TURNED_SHIFT}
         study.settings(
@@ -268,19 +268,19 @@ def draw_coordinates(
     jitter = torch.Generator().manual_seed(0)
     for shift in range(-MOST_SHIFT, MOST_SHIFT + 1):
         seen = model.look(shifted(test, torch.tensor([[float(shift), 0.0]]).expand(len(test), 2)))
-        for place, colour in ((0, CAPSULES), (1, QUIET)):
+        for place, color in ((0, CAPSULES), (1, QUIET)):
             moved = (seen.pose - still.pose)[:, best, place][:300]
             aside = shift + 0.25 * (torch.rand(len(moved), generator=jitter) - 0.5) + 0.3 * (place - 0.5)
-            left.scatter(aside, moved, s=3, color=colour, alpha=0.4, linewidths=0)
+            left.scatter(aside, moved, s=3, color=color, alpha=0.4, linewidths=0)
     ends = [-MOST_SHIFT - 0.5, MOST_SHIFT + 0.5]
     left.plot(ends, ends, color=INK, linewidth=1, linestyle=":")
     left.scatter([], [], s=12, color=CAPSULES, label="its x")
     left.scatter([], [], s=12, color=QUIET, label="its y")
     left.legend(loc="upper left", fontsize=9)
     left.set(title="one capsule", xlabel="true shift across (pixels)", ylabel="change of what it says")
-    for kind, colour in (("shift", CAPSULES), ("affine", CNN)):
+    for kind, color in (("shift", CAPSULES), ("affine", CNN)):
         shares = [max(-0.5, share) for share in laws[kind]["share"]]
-        right.scatter(laws[kind]["present"], shares, s=22, color=colour, label=SAID[kind])
+        right.scatter(laws[kind]["present"], shares, s=22, color=color, label=SAID[kind])
     right.axhline(0, color=QUIET, linewidth=0.8)
     right.legend(loc="lower right", fontsize=9)
     right.set(title="all capsules", xlabel="how present it is on the mean", ylabel="R² of its coordinates")

@@ -11,13 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from torchcaps.data.atomic import replaced_on_success
+from torchcaps._files import replaced_on_success
 from torchcaps.data.batches import mixed
 from torchcaps.experiments.workbench.study import Interrupted, Study
-from torchcaps.training.average import WeightAverage
+from torchcaps.training.checkpoint import Position, load_state, save_state
+from torchcaps.training.optim import EMA, lr_factor
 from torchcaps.training.recipe import SchedulePart
-from torchcaps.training.schedules import learning_rate_factor
-from torchcaps.training.state import Position, load_state, save_state
 
 SAVE_EVERY = 200
 
@@ -94,7 +93,7 @@ def learn_to_move(
     *,
     steps: int,
     batch_size: int = 64,
-    learning_rate: float = 3e-3,
+    lr: float = 3e-3,
 ) -> None:
     """Train a network to draw the moved image by squared error, or go on, or take it as trained before.
 
@@ -106,14 +105,14 @@ def learn_to_move(
         draw: makes a batch of pairs from images and a generator.
         steps: updates.
         batch_size: images of one update.
-        learning_rate: of Adam, going to 0 along a cosine.
+        lr: of Adam, going to 0 along a cosine.
     """
     folder = study.out / "trained" / name
     folder.mkdir(parents=True, exist_ok=True)
     state, done = folder / "state.safetensors", folder / "result.json"
-    optimiser = torch.optim.Adam(model.parameters(), learning_rate)
-    average = WeightAverage(model, 0.99)
-    position = load_state(state, model, optimiser, average, {}) if state.is_file() else Position()
+    optimizer = torch.optim.Adam(model.parameters(), lr)
+    average = EMA(model, 0.99)
+    position = load_state(state, model, optimizer, average, {}) if state.is_file() else Position()
     if not done.is_file():
         study.say(f"training {name}: {steps} updates")
     begun, earlier = time.monotonic(), position.seconds
@@ -121,20 +120,20 @@ def learn_to_move(
         generator = torch.Generator().manual_seed(mixed(study.seed, position.step))
         chosen = torch.randint(len(images), (batch_size,), generator=generator)
         pair = draw(images[chosen], generator)
-        for group in optimiser.param_groups:
-            factor = learning_rate_factor(SchedulePart("cosine"), position.step, steps)
-            group["lr"] = learning_rate * factor
+        for group in optimizer.param_groups:
+            factor = lr_factor(SchedulePart("cosine"), position.step, steps)
+            group["lr"] = lr * factor
         # The sum over pixels, so that the learning rate need not know the size of an image.
         loss = (model(pair.before, pair.change).images - pair.after).square().sum() / batch_size
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         position.step += 1
         average.update(position.step)
         position.seconds = earlier + time.monotonic() - begun
         out_of_time = study.deadline is not None and time.monotonic() >= study.deadline
         if out_of_time or position.step % SAVE_EVERY == 0 or position.step == steps:
-            save_state(state, position, model, optimiser, average, {})
+            save_state(state, position, model, optimizer, average, {})
         if out_of_time and position.step < steps:
             raise Interrupted(f"stopped (budget) while training {name}")
     with replaced_on_success(done) as temporary:

@@ -65,7 +65,7 @@ def recipe(study: Study) -> Recipe:
         recipe = default_recipe("shared_capsnet", "mnist")
         return recipe.override(["training.epochs=3", 'training.precision="bf16"'])
     return load_recipe("digits-shared-capsnet").override(
-        ["training.epochs=24", "training.average=0.99", "evaluation.also=[]"]
+        ["training.epochs=24", "training.ema_decay=0.99", "evaluation.extra_datasets=[]"]
     )
 
 
@@ -104,8 +104,8 @@ def draw_examples(study: Study, models: dict[str, Model], pairs: ImageSet, count
         for column in range(count):
             axis = axes[row * count + column]
             truth = set(pairs.labels[chosen[column]].tolist())
-            colours = [CAPSULES if digit in truth else FAINT for digit in range(10)]
-            axis.bar(range(10), scores[column].tolist(), color=colours, edgecolor=QUIET, linewidth=0.4)
+            colors = [CAPSULES if digit in truth else FAINT for digit in range(10)]
+            axis.bar(range(10), scores[column].tolist(), color=colors, edgecolor=QUIET, linewidth=0.4)
             axis.axhline(0.5, color=QUIET, linewidth=0.7, linestyle=":")
             axis.set(ylim=(0, 1), xticks=range(10), yticks=[0, 0.5, 1])
             axis.tick_params(labelsize=7, labelleft=column == 0)

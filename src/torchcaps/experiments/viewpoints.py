@@ -5,9 +5,9 @@ from typing import Any
 import torch
 
 from torchcaps.data import load
+from torchcaps.data.datasets.smallnorb import FAMILIAR
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.data.smallnorb import FAMILIAR
 from torchcaps.experiments.viewpoints_drawing import draw_by_view, draw_courses, draw_views
 from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, THIRD
@@ -16,7 +16,7 @@ from torchcaps.experiments.workbench.matching import Moment, at_level, common_le
 from torchcaps.experiments.workbench.study import Study
 from torchcaps.training import Recipe, evaluate, load_recipe, load_weights
 
-# Each network's recipe, what is changed in it, and its colour. With one iteration of EM every child is shared
+# Each network's recipe, what is changed in it, and its color. With one iteration of EM every child is shared
 # evenly among its parents: capsules without routing.
 CAPS, UNROUTED, BASE = "capsules, EM routing", "capsules, 1 iteration: no routing", "CNN"
 NETWORKS: dict[str, tuple[str, list[str], str]] = {
@@ -74,9 +74,9 @@ def run(study: Study) -> None:
             "8,100, and a short training, which leaves errors far above the paper's. Differences of a few "
             "percent are chance. Capsules without routing are left to the full form."
         )
-    colours = {name: colour for name, (_, _, colour) in NETWORKS.items()}
-    draw_courses(study, courses, levels, colours)
-    draw_by_view(study, by_view, colours)
+    colors = {name: color for name, (_, _, color) in NETWORKS.items()}
+    draw_courses(study, courses, levels, colors)
+    draw_by_view(study, by_view, colors)
     judge(study, chosen)
 
 
@@ -90,13 +90,13 @@ def recipe(study: Study, data: str, viewpoint: str, name: str) -> Recipe:
     base = base.override(['schedule.name="constant"', "training.batch_size=64", "evaluation.crops=1"])
     base = base.override(['training.precision="fp32"'])
     if not study.quick:
-        return base.override(["training.epochs=8", "training.average=0.995"])
+        return base.override(["training.epochs=8", "training.ema_decay=0.995"])
     views = [f"data.options.{what}={list(codes)}" for what, codes in few_views(viewpoint).items()]
     changes = [
         "data.options.size=32",
         "data.preprocess.crop=24",
         "training.epochs=8",
-        "training.average=0.97",
+        "training.ema_decay=0.97",
     ]
     return base.override([*views, *changes, "training.batch_size=32", "schedule.warmup_steps=20"])
 
@@ -155,7 +155,10 @@ def measure(study: Study, data: str, viewpoint: str, name: str, epoch: int) -> d
     def compute() -> dict[str, Any]:
         model, card = load_weights(study.epochs(training_name(viewpoint, name))[epoch - 1])
         preprocess = Preprocess.from_options(card.preprocess)
-        found: dict[str, Any] = {"weights": sum(each.numel() for each in model.parameters()), "epoch": epoch}
+        found: dict[str, Any] = {
+            "num_params": sum(each.numel() for each in model.parameters()),
+            "epoch": epoch,
+        }
         views: dict[int, float] = {}
         for split in ("familiar", "novel"):
             shown = images(study, data, viewpoint, f"test_{split}")
@@ -209,7 +212,7 @@ def judge(study: Study, chosen: dict[str, dict[str, Moment]]) -> None:
 
 CLAIM = Claim(
     name="viewpoints",
-    claim="matrix capsules generalise to novel viewpoints better than a CNN that is as good on familiar ones",
+    claim="matrix capsules generalize to novel viewpoints better than a CNN that is as good on familiar ones",
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018), Table 2",
     data="rendered toys (made on first use), or smallNORB in --data-dir",
     quick_data="rendered toys, a few views",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchcaps.data.smallnorb import FAMILIAR
-from torchcaps.data.toys.table import azimuth_degrees, elevation_degrees
+from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.worlds.toys.table import azimuth_degrees, elevation_degrees
 from torchcaps.experiments.workbench.drawing import FAINT, QUIET, axes_of, image_grid, new_figure
 from torchcaps.experiments.workbench.matching import Moment, at_level
 from torchcaps.experiments.workbench.study import Study
@@ -11,7 +11,7 @@ from torchcaps.experiments.workbench.study import Study
 
 def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
     """A few toys from familiar sides and from novel ones."""
-    from torchcaps.data.toys.stage import render
+    from torchcaps.data.worlds.toys.stage import render
 
     around = [(azimuth, 35) for azimuth in (300, 340, 20, 100, 180, 260)]
     above = [(20, elevation) for elevation in (30, 35, 40, 50, 60, 70)]
@@ -29,7 +29,7 @@ def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "
                 drawn,
                 rows=categories,
                 columns=[f"{view[place]}°" for view in views],
-                colours="gray",
+                colors="gray",
                 cell=0.8,
             ),
             caption=f"Test toys by {viewpoint}: the first three columns are among the familiar views, the "
@@ -41,16 +41,16 @@ def draw_courses(
     study: Study,
     courses: dict[str, dict[str, list[Moment]]],
     levels: dict[str, float],
-    colours: dict[str, str],
+    colors: dict[str, str],
 ) -> None:
     """Novel error against familiar error, epoch by epoch, marked where networks are equally good."""
     figure = new_figure(5.6, 7.6)
     for axis, (viewpoint, found) in zip(axes_of(figure, 2, 1), courses.items()):
         level = levels[viewpoint]
         for name, moments in found.items():
-            colour = colours[name]
+            color = colors[name]
             places = [moment.familiar for moment in moments], [moment.novel for moment in moments]
-            axis.plot(*places, marker="o", markersize=4, color=colour, label=name)
+            axis.plot(*places, marker="o", markersize=4, color=color, label=name)
             chosen = at_level(moments, level)
             axis.plot(
                 chosen.familiar,
@@ -58,7 +58,7 @@ def draw_courses(
                 "o",
                 markersize=11,
                 markerfacecolor="none",
-                markeredgecolor=colour,
+                markeredgecolor=color,
             )
         axis.axvline(level, color=QUIET, linewidth=0.8, linestyle=":")
         axis.set(
@@ -78,14 +78,14 @@ def draw_courses(
 
 
 def draw_by_view(
-    study: Study, by_view: dict[str, dict[str, dict[int, float]]], colours: dict[str, str]
+    study: Study, by_view: dict[str, dict[str, dict[int, float]]], colors: dict[str, str]
 ) -> None:
     """Error against the angle of view, familiar angles shaded."""
     figure = new_figure(5.6, 6.6)
     for axis, (viewpoint, found) in zip(axes_of(figure, 2, 1), by_view.items()):
         for name, errors in found.items():
             points = sorted((angle(viewpoint, view), error) for view, error in errors.items())
-            axis.plot(*zip(*points), marker="o", markersize=4, color=colours[name], label=name)
+            axis.plot(*zip(*points), marker="o", markersize=4, color=colors[name], label=name)
         edges = sorted(angle(viewpoint, view) for view in FAMILIAR[viewpoint])
         axis.axvspan(edges[0], edges[-1], color=FAINT, alpha=0.6, linewidth=0)
         axis.set(xlabel=f"{viewpoint} (degrees)", ylabel="error (%)")

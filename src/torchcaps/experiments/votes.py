@@ -102,7 +102,7 @@ def with_iterations(recipe: Recipe, iterations: int) -> Recipe:
 @torch.no_grad()
 def look(model: Model, images: Tensor) -> list[Clusters]:
     """The votes for the classes after each iteration, from a trace of images `[B, C, H, W]`."""
-    *_, below, classes = model.trace(images)
+    *_, below, classes = model.routing_history(images)
     child = below.iterations[-1].activation.flatten(1).unsqueeze(-1)  # [B, I, 1]
     vote = classes.votes[:, 0]
     unit = vote.norm(dim=-1).mean((1, 2))[:, None, None]
@@ -209,7 +209,7 @@ def draw_average(study: Study, found: dict[str, Any]) -> None:
         figure,
         caption="Distances of the votes to the mean of their class, weighted by assignment, averaged over "
         "test images whose answer is right and wrong: the true class in blue, its mean distance dashed, all "
-        "nine others together in grey.",
+        "nine others together in gray.",
     )
 
 
@@ -223,7 +223,7 @@ def draw_examples(study: Study, model: Model, images: ImageSet, limit: float) ->
     chosen = [int(right[sure[right].argsort(descending=True)[k]]) for k in (0, len(right) // 3)]
     chosen += [int(wrong[scores[wrong].amax(1).argmax()])] if len(wrong) else []
     figure = new_figure(9.8, 2.05 * len(chosen) + 0.3)
-    count = len(model.trace(pixels[:1])[-1].iterations)
+    count = len(model.routing_history(pixels[:1])[-1].iterations)
     axes = axes_of(figure, len(chosen), 1 + count, width_ratios=[0.62] + [1] * count)
     for row, number in enumerate(chosen):
         first, *panels = axes[row * (1 + count) : (row + 1) * (1 + count)]
@@ -246,7 +246,7 @@ def draw_examples(study: Study, model: Model, images: ImageSet, limit: float) ->
         figure,
         caption="Single digits, as in Figure 2 of the paper: the votes for each of the classes about "
         "their mean, weighted by assignment; the true class in blue, the one the network names instead in "
-        "orange, others in grey. The first is the surest of those read rightly"
+        "orange, others in gray. The first is the surest of those read rightly"
         + (", the last the surest failure." if len(wrong) else "."),
     )
 
@@ -259,10 +259,10 @@ def draw_classes(axis: Any, step: Clusters, label: int, said: int, limit: float)
     for each in [*order, *dict.fromkeys((said, label))]:
         curve = smoothed(step.distance[0, :, each], step.weight[0, :, each], places)
         tallest = max(tallest, float(curve.max()))
-        colour = CAPSULES if each == label else CNN if each == said else QUIET
-        axis.plot(places, curve, color=colour, linewidth=0.8 if each in order else 1.6)
+        color = CAPSULES if each == label else CNN if each == said else QUIET
+        axis.plot(places, curve, color=color, linewidth=0.8 if each in order else 1.6)
         if each not in order:
-            axis.fill_between(places, curve, color=colour, alpha=0.3, linewidth=0)
+            axis.fill_between(places, curve, color=color, alpha=0.3, linewidth=0)
     axis.set(xlim=(0, limit), yticks=[])
     axis.grid(visible=False)
     axis.spines["left"].set_visible(False)

@@ -60,7 +60,7 @@ class ExamplesAnswer(BaseModel):
 
 
 class Places(BaseModel):
-    """Where the cells of a grid lie in the image: the pixel of the first one's centre, pixels to the next."""
+    """Where the cells of a grid lie in the image: the pixel of the first one's center, pixels to the next."""
 
     first: float
     step: float

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header
 from starlette.responses import Response
 
 from torchcaps import __version__, kernels
-from torchcaps.data.toys import CATEGORIES
+from torchcaps.data.worlds.toys import CATEGORIES
 from torchcaps.lab import answers, schemas
 from torchcaps.lab.attack import attack
 from torchcaps.lab.clusters import clusters

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcaps.lab.schemas import ClustersQuestion
 from torchcaps.lab.weights import as_numbers
-from torchcaps.routing import EMRouting, Routed, Routing, create_routing
+from torchcaps.routing import EMRouting, Routing, RoutingOutput, create_routing
 from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import SharedVotes
 
@@ -25,7 +25,7 @@ def clusters(asked: ClustersQuestion) -> dict[str, Any]:
     votes = SharedVotes(points[None], weight)
     routing = create(asked)
     present = torch.ones(1, len(points), dtype=points.dtype)
-    steps = routing.trace(votes, present, start=first_guess(votes, asked))
+    steps = routing.history(votes, present, start=first_guess(votes, asked))
     return {"iterations": [describe(routing, votes, step) for step in steps]}
 
 
@@ -58,12 +58,12 @@ def first_guess(votes: SharedVotes, asked: ClustersQuestion) -> Tensor:
         chosen = torch.cat([chosen, torch.multinomial(odds, 1, generator=generator)])
     distance = torch.cdist(points, points[chosen]).square()
     if asked.kind == "kmeans":
-        return votes.harden(-distance[None, None])
+        return votes.hard(-distance[None, None])
     reach = points.var(0, correction=0).mean() / asked.clusters
-    return votes.normalise(-distance[None, None] / (2 * reach.clamp(min=LEAST_VARIANCE)))
+    return votes.softmax(-distance[None, None] / (2 * reach.clamp(min=LEAST_VARIANCE)))
 
 
-def describe(routing: Routing, votes: SharedVotes, step: Routed) -> dict[str, Any]:
+def describe(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> dict[str, Any]:
     """One iteration: means, covariances, the share of points, and whose each point is."""
     assert step.coupling is not None
     return {
@@ -74,7 +74,7 @@ def describe(routing: Routing, votes: SharedVotes, step: Routed) -> dict[str, An
     }
 
 
-def covariances(routing: Routing, votes: SharedVotes, step: Routed) -> Tensor:
+def covariances(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> Tensor:
     """The covariance `[clusters, 2, 2]` that the routing's own Gaussian fits; k-means has none, so 0."""
     assert step.coupling is not None
     square = torch.eye(2, dtype=votes.pose.dtype)

@@ -36,17 +36,17 @@ def draw(shelf: Shelf, asked: DrawQuestion) -> dict[str, Any]:
         "pose": poses[best],
         "poses": poses,
         "grid": list(seen.children.activation.shape[1:3]),
-        "places": field_centres(trained.model),
+        "places": field_centers(trained.model),
         "couplings": couplings(seen),
         "elapsed_ms": round(1000 * (time.perf_counter() - begun), 1),
     }
 
 
-def field_centres(model: Model) -> dict[str, float]:
-    """Where in the image the capsules' fields are centred: pixel of the first, and pixels to the next.
+def field_centers(model: Model) -> dict[str, float]:
+    """Where in the image the capsules' fields are centered: pixel of the first, and pixels to the next.
 
     >>> from torchcaps.models import create_model
-    >>> field_centres(create_model("capsnet_small"))
+    >>> field_centers(create_model("capsnet_small"))
     {'first': 8.0, 'step': 2}
     """
     first, step = 0.0, 1
@@ -64,7 +64,7 @@ def couplings(seen: Seen) -> list[Any]:
     to largest value 1 over all iterations.
     """
     _, height, width, types = seen.children.activation.shape
-    steps = seen.layer.trace(seen.children)
+    steps = seen.layer.history(seen.children)
     coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
     sent = coupling * seen.children.activation.reshape(1, -1, 1)
     places = sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)

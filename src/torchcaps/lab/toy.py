@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from torchcaps.data.smallnorb import FAMILIAR
-from torchcaps.data.toys import CATEGORIES, render
-from torchcaps.data.toys.stage import INSTANCES
-from torchcaps.data.toys.table import (
+from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.worlds.toys import CATEGORIES, render
+from torchcaps.data.worlds.toys.stage import INSTANCES
+from torchcaps.data.worlds.toys.table import (
     AZIMUTHS,
     ELEVATIONS,
     LIGHTINGS,
@@ -62,7 +62,7 @@ def toy(shelf: Shelf, asked: ToyQuestion) -> dict[str, Any]:
     image = picture.to(torch.float32) / 255
     output = predict(trained.model, trained.prepare(image))
     rivals = predict(rival.model, rival.prepare(image))
-    # Both learnt by cross-entropy, which looks at differences of logits only: activations one by one may all
+    # Both learned by cross-entropy, which looks at differences of logits only: activations one by one may all
     # be near 1, and shares say what the network means.
     ours, theirs = (said.logits[0].softmax(0) for said in (output, rivals))
     best = int(ours.argmax())

@@ -11,7 +11,7 @@ from torchcaps.lab.looking import look
 from torchcaps.lab.schemas import VotesQuestion
 from torchcaps.lab.weights import Shelf, as_numbers
 from torchcaps.models.matrix_capsnet import TRAINABLE_EM
-from torchcaps.routing import Routed, Routing, create_routing
+from torchcaps.routing import Routing, RoutingOutput, create_routing
 from torchcaps.routing.base import weighted_mean
 from torchcaps.routing.kmeans import unit
 from torchcaps.votes import DenseVotes, Votes
@@ -19,7 +19,7 @@ from torchcaps.votes import DenseVotes, Votes
 MODEL = ("capsnet_small", "mnist")
 SHOWN_CLASSES, SHOWN_CHILDREN, BINS = 3, 200, 24
 
-# The network learnt with dynamic routing; the other two meet its votes without having learnt anything.
+# The network learned with dynamic routing; the other two meet its votes without having learned anything.
 # k-means gets a temperature at which clusters form, EM the constants of the matrix networks.
 ROUTINGS: dict[str, dict[str, Any]] = {
     "dynamic": {},
@@ -38,7 +38,7 @@ def votes(shelf: Shelf, asked: VotesQuestion) -> dict[str, Any]:
         cast = directions(cast)
     presence = children.activation.flatten(1)
     routing = choose(asked, layer.routing)
-    steps = routing.trace(cast, presence)
+    steps = routing.history(cast, presence)
 
     vote = cast.tensor()  # [1, 1, children, classes, D]
     order = steps[-1].activation[0, 0].argsort(descending=True)
@@ -52,11 +52,11 @@ def votes(shelf: Shelf, asked: VotesQuestion) -> dict[str, Any]:
     middle, axes, explained = principal_axes(shown.flatten(0, 1), won.flatten())
     flat = as_numbers((shown - middle) @ axes)
 
-    centres = [centre(asked.routing, step, vote) for step in steps]
-    distances = torch.stack([(shown - each[classes]).norm(dim=-1) for each in centres])
+    centers = [center(asked.routing, step, vote) for step in steps]
+    distances = torch.stack([(shown - each[classes]).norm(dim=-1) for each in centers])
     edges = torch.linspace(0, max(float(distances.max()), 1e-6), BINS + 1)
     iterations = []
-    for step, each, distance in zip(steps, centres, distances):
+    for step, each, distance in zip(steps, centers, distances):
         assert step.coupling is not None
         weight = step.coupling[0, 0][strong][:, classes]
         iterations.append(
@@ -103,7 +103,7 @@ def directions(cast: Votes) -> DenseVotes:
     return DenseVotes(vote.new_ones(1, len(vote), 1), vote.unsqueeze(2))
 
 
-def centre(routing: str, step: Routed, vote: Tensor) -> Tensor:
+def center(routing: str, step: RoutingOutput, vote: Tensor) -> Tensor:
     """Where each cluster stands among its votes, `[classes, D]`.
 
     k-means and EM answer with it; dynamic routing squashes it, and so what it weighs is averaged here.

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from torchcaps import models
+from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import Model
-from torchcaps.training import Card, RunError, load_weights
-from torchcaps.training.weights import preprocess_of
+from torchcaps.training import ModelCard, RunError, load_weights
 
 Key = tuple[str, str]
 
@@ -38,9 +38,9 @@ class Trained:
         card: how its images are prepared, and what its classes are called.
     """
 
-    def __init__(self, model: Model, card: Card) -> None:
+    def __init__(self, model: Model, card: ModelCard) -> None:
         self.model, self.card = model.eval(), card
-        self._preprocess = preprocess_of(card)
+        self._preprocess = Preprocess.from_options(card.preprocess)
 
     def prepare(self, pixels: Sequence[Any] | Tensor) -> Tensor:
         """A batch of one from numbers in 0..1, `[C, H, W]` or `[H, W]`, by way of the bytes of a picture."""
@@ -59,7 +59,7 @@ class Trained:
 class Shelf:
     """The networks the lab has, by model and data; a missing one is only missed by whoever asks for it."""
 
-    def __init__(self, trained: Mapping[Key, tuple[Model, Card]]) -> None:
+    def __init__(self, trained: Mapping[Key, tuple[Model, ModelCard]]) -> None:
         self._trained = {key: Trained(*pair) for key, pair in trained.items()}
 
     def __getitem__(self, key: Key) -> Trained:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_floating
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_floating
-from torchcaps.routing import Routed, Routing, create_routing, routing_options
+from torchcaps.routing import Routing, RoutingOutput, create_routing, routing_options
 from torchcaps.votes import Votes
 
 
@@ -39,7 +39,7 @@ class CapsuleLayer(nn.Module, ABC):
         routed = self.route(capsules, coupling=False)
         return Capsules(routed.pose, routed.activation)
 
-    def route(self, capsules: Capsules | Tensor, *, coupling: bool = True) -> Routed:
+    def route(self, capsules: Capsules | Tensor, *, coupling: bool = True) -> RoutingOutput:
         """Parents with the couplings that led to them; `coupling=False` may leave those out, to save time."""
         capsules = as_capsules(capsules)
         for watcher in self._watchers:
@@ -52,12 +52,12 @@ class CapsuleLayer(nn.Module, ABC):
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
-    def trace(self, capsules: Capsules | Tensor) -> list[Routed]:
+    def history(self, capsules: Capsules | Tensor) -> list[RoutingOutput]:
         """What `route` gives, after every iteration."""
         capsules = as_capsules(capsules)
         votes = self.votes(capsules)
         return [
-            _lay_out(routed, votes) for routed in self.routing.trace(votes, capsules.activation.flatten(1))
+            _lay_out(routed, votes) for routed in self.routing.history(votes, capsules.activation.flatten(1))
         ]
 
 
@@ -111,7 +111,7 @@ def initial_weight(
     return 0.1 * torch.randn(shape)
 
 
-def _lay_out(routed: Routed, votes: Votes) -> Routed:
+def _lay_out(routed: RoutingOutput, votes: Votes) -> RoutingOutput:
     """Positions P as the grid they make, or left out where there is only one."""
 
     def shape(values: Tensor | None) -> Tensor | None:
@@ -119,4 +119,4 @@ def _lay_out(routed: Routed, votes: Votes) -> Routed:
             return None
         return values.squeeze(1) if votes.grid is None else values.unflatten(1, votes.grid)
 
-    return Routed(*(shape(values) for values in routed))  # type: ignore[arg-type]
+    return RoutingOutput(*(shape(values) for values in routed))  # type: ignore[arg-type]

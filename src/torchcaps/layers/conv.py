@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
+from torchcaps._checks import check_count, check_counts, check_flag
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts, check_flag
 from torchcaps.layers.base import CapsuleLayer, initial_weight
 from torchcaps.routing import Routing
 from torchcaps.votes import ClassVotes, ConvVotes, check_padding
@@ -23,7 +23,7 @@ def weight_sides(pose_size: int, dims: tuple[int, int] | None) -> tuple[int, int
 class ConvCaps(CapsuleLayer):
     """The capsules in each K×K field vote for the parents above it.
 
-    A child competes for all its parents, those at neighbouring positions included.
+    A child competes for all its parents, those at neighboring positions included.
 
     Args:
         in_types: capsule types below, C.

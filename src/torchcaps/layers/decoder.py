@@ -6,7 +6,7 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from torchcaps.checks import check_count, check_counts, check_dtype, check_target, check_tensor
+from torchcaps._checks import check_count, check_counts, check_dtype, check_target, check_tensor
 
 
 class Decoder(nn.Module):

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import nn
 
+from torchcaps._checks import check_count, check_flag
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_flag
 from torchcaps.layers.base import CapsuleLayer, initial_weight
 from torchcaps.routing import Routing
 from torchcaps.votes import DenseVotes, SharedVotes

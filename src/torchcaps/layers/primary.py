@@ -3,8 +3,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_choice, check_count, check_dtype, check_tensor
 from torchcaps.capsules import SQUASHES, Capsules, squash
-from torchcaps.checks import check_choice, check_count, check_dtype, check_tensor
 from torchcaps.votes import at_least_float32
 
 

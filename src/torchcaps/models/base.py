@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_count, check_counts, check_dtype, check_tensor
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts, check_dtype, check_tensor
 from torchcaps.layers import CapsuleLayer, Decoder
 from torchcaps.layers.base import as_capsules
-from torchcaps.routing import Routed
+from torchcaps.routing import RoutingOutput
 from torchcaps.votes import INLINE_VOTES
 
 
@@ -30,7 +30,7 @@ class Output(NamedTuple):
     reconstruction: Tensor | None = None
 
 
-class LayerTrace(NamedTuple):
+class LayerHistory(NamedTuple):
     """Everything that happened in one capsule layer.
 
     Attributes:
@@ -41,7 +41,7 @@ class LayerTrace(NamedTuple):
 
     name: str
     votes: Tensor
-    iterations: list[Routed]
+    iterations: list[RoutingOutput]
 
 
 class Model(nn.Module):
@@ -99,7 +99,7 @@ class Model(nn.Module):
             raise ValueError(f"{type(self).__name__} was built without a decoder and cannot reconstruct")
         return self.decoder(as_capsules(capsules).pose, target)
 
-    def trace(self, images: Tensor) -> list[LayerTrace]:
+    def routing_history(self, images: Tensor) -> list[LayerHistory]:
         """Every routing iteration of every capsule layer, from the bottom up; a CNN has none."""
         inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
         handles = []
@@ -116,7 +116,8 @@ class Model(nn.Module):
             for stop in handles:
                 stop()
         return [
-            LayerTrace(name, layer.votes(seen).tensor(), layer.trace(seen)) for name, layer, seen in inputs
+            LayerHistory(name, layer.votes(seen).tensor(), layer.history(seen))
+            for name, layer, seen in inputs
         ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from torchcaps.checks import check_counts, check_number
+from torchcaps._checks import check_counts, check_number
 from torchcaps.models.base import Model, Output, conv_extent, softmax_output
 from torchcaps.models.registry import register_model
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_count, check_counts
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts
 from torchcaps.layers import Decoder, DenseCaps, PrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent, longest
 from torchcaps.models.registry import register_model
@@ -69,7 +69,7 @@ class CapsNet(CapsuleModel):
         drawn = None
         if self.decoder is not None:
             drawn = self.reconstruct(capsules, longest(routed.activation, target))
-        return Output(routed.activation, routed.logit, capsules, drawn)
+        return Output(routed.activation, routed.logits, capsules, drawn)
 
 
 @register_model

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_count, check_counts, check_flag
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts, check_flag
 from torchcaps.layers import ClassCaps, ConvCaps, MatrixPrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -15,7 +15,7 @@ from torchcaps.models.registry import register_model
 # units of the layer's mean, λ = 1 fits all layers, and a variance floor near the first poses' own variance
 # keeps early assignments soft. After 12 epochs on the embedded digits: 98.6 % right, against 87.3 % with the
 # paper's constants.
-TRAINABLE_EM = {"normalise_mass": True, "inverse_temperature": 1.0, "epsilon": 0.01}
+TRAINABLE_EM = {"normalize_mass": True, "inverse_temperature": 1.0, "epsilon": 0.01}
 
 
 class MatrixCapsNet(CapsuleModel):
@@ -78,7 +78,7 @@ class MatrixCapsNet(CapsuleModel):
         self.check_images(images)
         grid = self.second(self.first(self.primary(torch.relu(self.conv(images)))))
         routed = self.classes.route(grid, coupling=False)
-        return Output(routed.activation, routed.logit, Capsules(routed.pose, routed.activation))
+        return Output(routed.activation, routed.logits, Capsules(routed.pose, routed.activation))
 
 
 @register_model

@@ -11,12 +11,12 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from torchcaps._registry import suggest
 from torchcaps.models.base import Model
-from torchcaps.registry import suggest
 
 FOLDER = Path(__file__).parents[1] / "weights"
 # All weights together: what is fair to whoever installs the package.
-MOST_BYTES = 15_000_000
+MAX_BYTES = 15_000_000
 NEEDED = ("model", "data", "file", "sha256")
 
 

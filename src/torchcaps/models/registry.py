@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torchcaps._registry import Registry, suggest
 from torchcaps.models.base import Model
 from torchcaps.models.pretrained import described, load_tensors, pretrained_path
-from torchcaps.registry import Registry, suggest
 from torchcaps.routing import Routing, routing_options
 
 MODELS: Registry[Callable[..., Model]] = Registry("model")

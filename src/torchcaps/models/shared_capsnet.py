@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_count, check_counts
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count, check_counts
 from torchcaps.layers import SharedCaps
 from torchcaps.models.base import CapsuleModel, Model, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -99,7 +99,7 @@ class SharedCapsNet(CapsuleModel):
         self.check_images(images)
         children = self.features(images).flatten(2).transpose(1, 2)
         routed = self.classes.route(children, coupling=False)
-        return Output(routed.activation, routed.logit, Capsules(routed.pose, routed.activation))
+        return Output(routed.activation, routed.logits, Capsules(routed.pose, routed.activation))
 
 
 class PooledCNN(Model):

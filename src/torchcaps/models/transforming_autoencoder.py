@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_choice, check_count, check_counts, check_dtype, check_tensor
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_choice, check_count, check_counts, check_dtype, check_tensor
 
 POSES = {"shift": (2,), "affine": (3, 3)}
 
@@ -49,8 +49,8 @@ class TransformingAutoencoder(nn.Module):
 
     Example:
         >>> network = TransformingAutoencoder((1, 22, 22), capsules=5)
-        >>> redrawn = network(torch.rand(4, 1, 22, 22), torch.tensor([[1.0, 0.0]]).expand(4, 2))
-        >>> redrawn.images.shape, redrawn.capsules.pose.shape
+        >>> resample_each_epoch = network(torch.rand(4, 1, 22, 22), torch.tensor([[1.0, 0.0]]).expand(4, 2))
+        >>> resample_each_epoch.images.shape, resample_each_epoch.capsules.pose.shape
         (torch.Size([4, 1, 22, 22]), torch.Size([4, 5, 2]))
     """
 
@@ -69,7 +69,7 @@ class TransformingAutoencoder(nn.Module):
         self.count = check_count("capsules", capsules)
         dims, pixels = prod(self.pose_shape), prod(self.image_shape)
         seen, drawn = check_count("recognition", recognition), check_count("generation", generation)
-        self.recognise = nn.Linear(pixels, capsules * seen)
+        self.recognize = nn.Linear(pixels, capsules * seen)
         self.present = PerCapsule(capsules, seen, 1)
         self.locate = PerCapsule(capsules, seen, dims)
         self.generate = PerCapsule(capsules, dims, drawn)
@@ -86,7 +86,7 @@ class TransformingAutoencoder(nn.Module):
         sizes = dict(zip("CHW", self.image_shape))
         check_tensor("images", images, "B C H W", **sizes)
         check_dtype("images", images, self.draw.weight)
-        units = torch.sigmoid(self.recognise(images.flatten(1))).unflatten(1, (self.count, -1))
+        units = torch.sigmoid(self.recognize(images.flatten(1))).unflatten(1, (self.count, -1))
         presence = torch.sigmoid(self.present(units)).squeeze(2)
         return Capsules(self.locate(units).unflatten(2, self.pose_shape), presence)
 
@@ -144,14 +144,14 @@ class PlainAutoencoder(nn.Module):
     ) -> None:
         super().__init__()
         self.image_shape = image_shape
-        self.recognise = nn.Linear(prod(image_shape), recognition)
+        self.recognize = nn.Linear(prod(image_shape), recognition)
         self.code = nn.Linear(recognition, code)
         self.generate = nn.Linear(code + change, generation)
         self.draw = nn.Linear(generation, prod(image_shape))
 
     def forward(self, images: Tensor, change: Tensor) -> Redrawn:
         """Draw images as they would be after the change; its code as capsules that say one number each."""
-        code = self.code(torch.sigmoid(self.recognise(images.flatten(1))))
+        code = self.code(torch.sigmoid(self.recognize(images.flatten(1))))
         units = torch.sigmoid(self.generate(torch.cat([code, change.flatten(1)], dim=1)))
         drawn = self.draw(units).unflatten(1, self.image_shape)
         return Redrawn(drawn, Capsules(code.unsqueeze(2), torch.ones_like(code)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from torchcaps.registry import Registry, suggest
-from torchcaps.routing.base import Routed, Routing
+from torchcaps._registry import Registry, suggest
+from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.kmeans import KMeansRouting
@@ -41,7 +41,7 @@ def create_routing(name: str, **options: Any) -> Routing:
         >>> create_routing("em", iteration=2)
         Traceback (most recent call last):
         ValueError: routing 'em' has no option 'iteration': did you mean 'iterations'? Known: activation, \
-beta_a, beta_u, covariance, decay, epsilon, inverse_temperature, iterations, normalise_mass, parents, sigma.
+beta_a, beta_u, covariance, decay, epsilon, inverse_temperature, iterations, normalize_mass, parents, sigma.
     """
     kind = ROUTINGS[name]
     known = routing_options(name)
@@ -60,8 +60,8 @@ __all__ = [
     "DynamicRouting",
     "EMRouting",
     "KMeansRouting",
-    "Routed",
     "Routing",
+    "RoutingOutput",
     "UniformRouting",
     "create_routing",
     "list_routings",

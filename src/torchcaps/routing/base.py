@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchcaps.checks import check_count, check_tensor
-from torchcaps.votes import Votes, at_least_float32, stored, weighted_sum
+from torchcaps._checks import check_count, check_tensor
+from torchcaps.votes import Votes, at_least_float32, realize, weighted_sum
 
 
 def dead(dtype: torch.dtype) -> float:
@@ -21,7 +21,7 @@ def dead(dtype: torch.dtype) -> float:
     return 1e-20 if dtype == torch.float32 else 1e-200
 
 
-class Routed(NamedTuple):
+class RoutingOutput(NamedTuple):
     """What a routing found at one iteration.
 
     At P positions with J parent types, from I children in each field; a layer gives the same without P,
@@ -32,13 +32,13 @@ class Routed(NamedTuple):
         activation: `[B, P, J]`, from 0 to 1.
         coupling: `[B, P, I, J]`, the share of each child that each parent was given; over all parents of a
             child it adds up to 1. `None` where a fused kernel was asked for capsules only.
-        logit: `[B, P, J]`, the activation before it was pressed into 0..1: what cross-entropy wants.
+        logits: `[B, P, J]`, the activation before it was pressed into 0..1: what cross-entropy wants.
     """
 
     pose: Tensor
     activation: Tensor
     coupling: Tensor | None
-    logit: Tensor
+    logits: Tensor
 
 
 class Routing(nn.Module, ABC):
@@ -58,7 +58,9 @@ class Routing(nn.Module, ABC):
         self.iterations = check_count("iterations", iterations)
 
     @abstractmethod
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         """Yield what is known after each iteration.
 
         Args:
@@ -70,7 +72,7 @@ class Routing(nn.Module, ABC):
 
     def forward(
         self, votes: Votes, activation: Tensor, start: Tensor | None = None, *, coupling: bool = True
-    ) -> Routed:
+    ) -> RoutingOutput:
         """Route to the end and give the last iteration.
 
         Args:
@@ -90,11 +92,11 @@ class Routing(nn.Module, ABC):
                 pass
         return routed
 
-    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+    def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """The last iteration by a kernel, without couplings; `None` where no kernel fits."""
         return None
 
-    def trace(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[Routed]:
+    def history(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[RoutingOutput]:
         """All iterations, first to last, from the same code that trains."""
         self._check(votes, activation, start)
         with without_autocast(votes.pose):
@@ -132,7 +134,7 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     """
     mass = weight.sum(2)
     alive = mass > dead(mass.dtype)
-    share = stored(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
+    share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
     return weighted_sum(votes, share), mass, share
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from torchcaps._checks import check_choice, check_count, check_flag
 from torchcaps.capsules import SQUASHES, length, squash
-from torchcaps.checks import check_choice, check_count, check_flag
 from torchcaps.kernels import dynamic as kernel
-from torchcaps.routing.base import Routed, Routing, dead, length_logit
-from torchcaps.votes import Votes, agreement, at_least_float32, stored, weighted_sum
+from torchcaps.routing.base import Routing, RoutingOutput, dead, length_logit
+from torchcaps.votes import Votes, agreement, at_least_float32, realize, weighted_sum
 
 
 def _fixed(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -30,7 +30,7 @@ def logits_of(votes: Votes, coupling: Tensor) -> Tensor:
         tensor([[[[  0.0000,   0.6931,   0.0000, -44.6654]]]])
     """
     least = dead(coupling.dtype)
-    return coupling.clamp(min=least).log() - votes.initial().clamp(min=least).log()
+    return coupling.clamp(min=least).log() - votes.uniform().clamp(min=least).log()
 
 
 class DynamicRouting(Routing):
@@ -92,7 +92,9 @@ class DynamicRouting(Routing):
             size = check_count("pose_size", pose_size)
             self.bias = nn.Parameter(torch.full((parents, size), 0.1))
 
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         """Yield poses, lengths and couplings after each of the r weighted sums."""
         coupling = None if start is None else at_least_float32(start)
         if coupling is None:
@@ -106,18 +108,18 @@ class DynamicRouting(Routing):
             last = iteration == self.iterations - 1
             fixed = self.gradient == "last" and not last
             if coupling is None:
-                coupling = stored(votes.normalise(logits, leak=self.leaky))
-            pose = self._parents(votes.over(_fixed(weighted_sum) if fixed else weighted_sum, coupling))
+                coupling = realize(votes.softmax(logits, leak=self.leaky))
+            pose = self._parents(votes.reduce(_fixed(weighted_sum) if fixed else weighted_sum, coupling))
             presence = length(pose)
-            yield Routed(pose, presence, coupling, length_logit(presence))
+            yield RoutingOutput(pose, presence, coupling, length_logit(presence))
             if not last:
                 if self.gradient == "last":
                     pose = pose.detach()
-                agreed = votes.over(_fixed(agreement) if fixed else agreement, pose)
+                agreed = votes.reduce(_fixed(agreement) if fixed else agreement, pose)
                 logits = (logits if self.update == "accumulate" else first) + agreed
                 coupling = None
 
-    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+    def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """See `Routing.fused`; the kernel has the paper's squash, and knows nothing of subclasses."""
         if type(self) is not DynamicRouting or self.squash != "hinton":
             return None
@@ -132,7 +134,7 @@ class DynamicRouting(Routing):
         if pose is None:
             return None
         presence = length(pose)
-        return Routed(pose, presence, None, length_logit(presence))
+        return RoutingOutput(pose, presence, None, length_logit(presence))
 
     def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
         super()._check(votes, activation, start)

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps.checks import check_choice, check_flag, check_number
+from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import Routed, Routing, dead, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, dead, weighted_mean
 from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
@@ -34,14 +34,14 @@ class EMRouting(Routing):
     without.
 
     Args:
-        parents: number of parent types; :math:`\beta_u, \beta_a` are learnt per type.
+        parents: number of parent types; :math:`\beta_u, \beta_a` are learned per type.
         iterations: number of M-steps.
         activation: `"mdl"` as above; `"mixing"` takes the share of the field's activation that a parent was
             assigned, the mixing proportion of an ordinary mixture, for both the E-step and the output.
         covariance: `"diagonal"` as in the paper, `"full"`, `"spherical"`, or `"fixed"` at `sigma`.
         inverse_temperature: :math:`\lambda`.
         decay: 0.95 in the schedule of :math:`\lambda_t`; 0 for a constant.
-        normalise_mass: count mass in units of the layer's mean (children per parent), so that one
+        normalize_mass: count mass in units of the layer's mean (children per parent), so that one
             :math:`\lambda` fits layers of any size.
         beta_u: what :math:`\beta_u` starts from.
         beta_a: what :math:`\beta_a` starts from.
@@ -65,7 +65,7 @@ class EMRouting(Routing):
         covariance: str = "diagonal",
         inverse_temperature: float = 0.01,
         decay: float = 0.95,
-        normalise_mass: bool = False,
+        normalize_mass: bool = False,
         beta_u: float = 0.0,
         beta_a: float = 0.0,
         epsilon: float = 1e-6,
@@ -79,7 +79,7 @@ class EMRouting(Routing):
         self.decay = check_number("decay", decay)
         if decay >= 1:
             raise ValueError(f"decay must be below 1, got {decay}")
-        self.normalise_mass = check_flag("normalise_mass", normalise_mass)
+        self.normalize_mass = check_flag("normalize_mass", normalize_mass)
         if activation == "mdl":
             self.beta_u = nn.Parameter(torch.full((parents,), check_number("beta_u", beta_u, None)))
             self.beta_a = nn.Parameter(torch.full((parents,), check_number("beta_a", beta_a, None)))
@@ -88,27 +88,29 @@ class EMRouting(Routing):
         r""":math:`\lambda_t` at iteration t, counted from 0."""
         return self.inverse_temperature * (1 - self.decay ** (iteration + 1))
 
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         """Yield the mixture after each M-step."""
         child = votes.gather(activation).unsqueeze(-1)
-        assignment = votes.initial() if start is None else start
+        assignment = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
-            # Not renormalised over parents: that would cancel the child's activation (pitfall 8).
-            mean, mass, share = votes.over(weighted_mean, assignment * child)
-            spread = votes.over(self.gaussian.fit, share, mean)
+            # Not renormalized over parents: that would cancel the child's activation (pitfall 8).
+            mean, mass, share = votes.reduce(weighted_mean, assignment * child)
+            spread = votes.reduce(self.gaussian.fit, share, mean)
             if self.activation == "mdl":
                 code = self.gaussian.code_length(spread, votes.pose_size).to(mass.dtype)
-                logit = self._coding_logit(iteration, code, mass, votes)
-                presence, log_prior = torch.sigmoid(logit), F.logsigmoid(logit)
+                logits = self._coding_logit(iteration, code, mass, votes)
+                presence, log_prior = torch.sigmoid(logits), F.logsigmoid(logits)
             else:
                 presence = mass / child.sum(2).clamp(min=dead(mass.dtype))
-                logit = log_prior = presence.clamp(min=dead(mass.dtype)).log()
-            yield Routed(mean, presence, assignment, logit)
+                logits = log_prior = presence.clamp(min=dead(mass.dtype)).log()
+            yield RoutingOutput(mean, presence, assignment, logits)
             if iteration < self.iterations - 1:
-                log_density = votes.over(self.gaussian.log_density, mean, spread)
-                assignment = votes.normalise(log_density + log_prior.unsqueeze(2))
+                log_density = votes.reduce(self.gaussian.log_density, mean, spread)
+                assignment = votes.softmax(log_density + log_prior.unsqueeze(2))
 
-    def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
+    def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """See `Routing.fused`; the kernel has the paper's covariance, and knows nothing of subclasses."""
         if type(self) is not EMRouting or type(self.gaussian) is not Diagonal:
             return None
@@ -117,13 +119,13 @@ class EMRouting(Routing):
             activation,
             (self.beta_u, self.beta_a) if self.activation == "mdl" else None,
             temperatures=[self.inverse_temperature_at(iteration) for iteration in range(self.iterations)],
-            normalise_mass=self.normalise_mass,
+            normalise_mass=self.normalize_mass,
             epsilon=self.gaussian.epsilon,
         )
-        return None if found is None else Routed(found[0], found[1], None, found[2])
+        return None if found is None else RoutingOutput(found[0], found[1], None, found[2])
 
     def _coding_logit(self, iteration: int, code: Tensor, mass: Tensor, votes: Votes) -> Tensor:
-        if self.normalise_mass:
+        if self.normalize_mass:
             mass = mass * (votes.positions * votes.parents / votes.total_children)
         cost = (votes.pose_size * self.beta_u + code) * mass
         return self.inverse_temperature_at(iteration) * (self.beta_a - cost)

@@ -15,11 +15,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_number
+from torchcaps._checks import check_number
 from torchcaps.votes import weighted_sum
 
 # A distance that float32 can hold: a child infinitely far from all its parents would belong to none.
-FARTHEST = 1e37
+MAX_SQ_DISTANCE = 1e37
 
 
 def rounding(mean: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class Diagonal(Gaussian):
         """Log density, dimension by dimension."""
         # Dividing before squaring keeps votes of 1e15 within float32.
         deviation = (votes - mean.unsqueeze(2)) / spread.sqrt().unsqueeze(2)
-        distance = deviation.square().sum(-1).clamp(max=FARTHEST)
+        distance = deviation.square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
         size = votes.shape[-1]
         volume = spread.log().expand_as(mean).sum(-1) + size * math.log(2 * math.pi)
         return -0.5 * (distance + volume.unsqueeze(2))
@@ -103,7 +103,7 @@ class Fixed(Gaussian):
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density under the constant σ."""
-        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1).clamp(max=FARTHEST)
+        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
         return -0.5 * distance - votes.shape[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
@@ -116,20 +116,20 @@ class Full(Gaussian):
 
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
         """Cholesky factor of the covariance."""
-        centred = (votes - mean.unsqueeze(2)).double()
-        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centred, centred)
+        centered = (votes - mean.unsqueeze(2)).double()
+        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centered, centered)
         size = votes.shape[-1]
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
-        # can tell, in proportion to the votes' own scale, keeps the factorisation possible for any scale.
+        # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
         ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
         """Log density by a triangular solve."""
-        centred = (votes - mean.unsqueeze(2)).double().transpose(2, 3).transpose(3, 4)
-        whitened = torch.linalg.solve_triangular(spread, centred, upper=False)
-        distance = whitened.square().sum(3).clamp(max=FARTHEST).transpose(2, 3)
+        centered = (votes - mean.unsqueeze(2)).double().transpose(2, 3).transpose(3, 4)
+        whitened = torch.linalg.solve_triangular(spread, centered, upper=False)
+        distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
         return (-0.5 * (distance + volume + votes.shape[-1] * math.log(2 * math.pi))).to(votes.dtype)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from torchcaps._checks import check_choice, check_number
 from torchcaps.capsules import length, squash
-from torchcaps.checks import check_choice, check_number
-from torchcaps.routing.base import Routed, Routing, length_logit, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit, weighted_mean
 from torchcaps.votes import Votes, agreement
 
 
@@ -26,13 +26,13 @@ class KMeansRouting(Routing):
         c_{ij} = \operatorname{softmax}_j\big(-d(\hat u_{ij}, \mu_j) / \tau\big)
 
     with :math:`d` the squared Euclidean distance or :math:`1 - \cos`. At temperature 0 the assignment is
-    hard: Lloyd's algorithm. The pose is the centre :math:`\mu_j`; the activation is the length of the
+    hard: Lloyd's algorithm. The pose is the center :math:`\mu_j`; the activation is the length of the
     squashed total :math:`\sum_i a_i c_{ij} \hat u_{ij}`: high where many votes add up, 0 where they cancel
     or nobody votes.
 
     Args:
         parents: number of parent types.
-        iterations: how many times the centres are computed.
+        iterations: how many times the centers are computed.
         metric: `"cosine"` or `"euclidean"`.
         temperature: :math:`\tau`; 0 for hard assignment.
 
@@ -50,23 +50,25 @@ class KMeansRouting(Routing):
         self.metric = check_choice("metric", metric, ("cosine", "euclidean"))
         self.temperature = check_number("temperature", temperature)
 
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
-        """Yield centres and assignments after each update of the centres."""
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
+        """Yield centers and assignments after each update of the centers."""
         child = votes.gather(activation).unsqueeze(-1)
-        coupling = votes.initial() if start is None else start
+        coupling = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
-            centre, mass, _ = votes.over(weighted_mean, coupling * child)
-            presence = length(squash(centre * mass.unsqueeze(-1)))
-            yield Routed(centre, presence, coupling, length_logit(presence))
+            center, mass, _ = votes.reduce(weighted_mean, coupling * child)
+            presence = length(squash(center * mass.unsqueeze(-1)))
+            yield RoutingOutput(center, presence, coupling, length_logit(presence))
             if iteration < self.iterations - 1:
-                closeness = votes.over(self._closeness, centre)
+                closeness = votes.reduce(self._closeness, center)
                 coupling = (
-                    votes.harden(closeness)
+                    votes.hard(closeness)
                     if self.temperature == 0
-                    else votes.normalise(closeness / self.temperature)
+                    else votes.softmax(closeness / self.temperature)
                 )
 
-    def _closeness(self, vote: Tensor, centre: Tensor) -> Tensor:
+    def _closeness(self, vote: Tensor, center: Tensor) -> Tensor:
         if self.metric == "cosine":
-            return agreement(unit(vote), unit(centre))
-        return -(vote - centre.unsqueeze(2)).square().sum(-1)
+            return agreement(unit(vote), unit(center))
+        return -(vote - center.unsqueeze(2)).square().sum(-1)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from torchcaps._checks import check_choice
 from torchcaps.capsules import SQUASHES, length, squash
-from torchcaps.checks import check_choice
-from torchcaps.routing.base import Routed, Routing, length_logit
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit
 from torchcaps.votes import Votes, weighted_sum
 
 
@@ -34,9 +34,11 @@ class UniformRouting(Routing):
         super().__init__(parents, iterations=1)
         self.squash = check_choice("squash", squash, tuple(SQUASHES))
 
-    def iterate(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> Iterator[Routed]:
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
         """Yield the one iteration there is; child activations are the lengths of their poses already."""
-        coupling = votes.initial() if start is None else start
-        pose = squash(votes.over(weighted_sum, coupling), self.squash)
+        coupling = votes.uniform() if start is None else start
+        pose = squash(votes.reduce(weighted_sum, coupling), self.squash)
         presence = length(pose)
-        yield Routed(pose, presence, coupling, length_logit(presence))
+        yield RoutingOutput(pose, presence, coupling, length_logit(presence))

@@ -14,23 +14,19 @@ from torch import Tensor
 from torchcaps.data.batches import Batch, Batches, mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.training.average import WeightAverage
-from torchcaps.training.diagnosis import gradients_finite
+from torchcaps.models.weights import ModelCard, save_weights
+from torchcaps.training.callbacks import Callback, Plan, Stopper
+from torchcaps.training.checkpoint import Position, load_state, new_tally, save_state
+from torchcaps.training.distributed import agreed, make_accelerator, pieces
 from torchcaps.training.evaluation import evaluate
-from torchcaps.training.failure import raise_not_finite
 from torchcaps.training.metrics import Evaluation
+from torchcaps.training.nonfinite import gradients_finite, raise_not_finite
 from torchcaps.training.objective import Objective, check_fit
-from torchcaps.training.optimisers import make_optimiser
-from torchcaps.training.processes import agreed, make_accelerator, pieces
+from torchcaps.training.optim import EMA, lr_factor, make_optimizer
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.result import final_result
 from torchcaps.training.run import Run
-from torchcaps.training.schedules import learning_rate_factor
 from torchcaps.training.splits import background, load_splits, load_train
-from torchcaps.training.state import Position, load_state, new_tally, save_state
-from torchcaps.training.stopping import Stopper
-from torchcaps.training.watching import Plan, Watcher
-from torchcaps.training.weights import Card, save_weights
 from torchcaps.votes import INLINE_VOTES
 
 RECORD_EVERY = 100
@@ -47,7 +43,7 @@ def train(
     budget: float | None = None,
     save_every: float = 120.0,
     keep_epochs: bool = False,
-    watch: Watcher | None = None,
+    watch: Callback | None = None,
 ) -> dict[str, Any]:
     """Train a model as a recipe says.
 
@@ -61,7 +57,7 @@ def train(
             had never stopped.
         budget: seconds after which to stop, saved.
         save_every: seconds after which the state is saved, besides at the end of each epoch.
-        keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`, to look at how it learnt.
+        keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`, to look at how it learned.
         watch: is told how it goes.
 
     Returns what is also in the run's `result.json`; its `status` is `"ended"`, `"budget"` or
@@ -71,12 +67,12 @@ def train(
         >>> from tempfile import TemporaryDirectory
         >>> from torchcaps.training import default_recipe
         >>> recipe = default_recipe("pooled_cnn", "digits").override(
-        ...     ["training.epochs=1", "model.options.stages=[[4], [4]]", "evaluation.also=[]"])
+        ...     ["training.epochs=1", "model.options.stages=[[4], [4]]", "evaluation.extra_datasets=[]"])
         >>> with TemporaryDirectory() as folder:
         ...     train(recipe, folder)["status"]
         'ended'
     """
-    watch = watch or Watcher()
+    watch = watch or Callback()
     with Stopper(budget) as stopper:
         engine = Engine(
             recipe, out, resume=resume, save_every=save_every, keep_epochs=keep_epochs, watch=watch
@@ -97,18 +93,18 @@ class Engine:
         *,
         resume: bool,
         save_every: float,
-        watch: Watcher,
+        watch: Callback,
         keep_epochs: bool = False,
     ) -> None:
         self.recipe = recipe
         self.accelerator = make_accelerator(recipe.training.precision)
         self.precision = "bf16" if self.accelerator.mixed_precision == "bf16" else "fp32"
         self.main, device = self.accelerator.is_main_process, self.accelerator.device
-        self.watch = watch if self.main else Watcher()
+        self.watch = watch if self.main else Callback()
         self.save_every, self.keep_epochs = save_every, keep_epochs
         self.data = load_splits(recipe.data, recipe.seed)
         self.preprocess = Preprocess.from_options(recipe.data.preprocess)
-        self.card = Card(
+        self.card = ModelCard(
             model=recipe.model.name,
             options=recipe.model.options,
             num_classes=self.data.train.num_classes,
@@ -131,8 +127,8 @@ class Engine:
         if recipe.training.compile:
             self.objective = torch.compile(self.wrapped, options=INLINE_VOTES)
         self.parameters = list(self.model.parameters())
-        self.optimiser = make_optimiser(recipe.optimiser, self.parameters)
-        self.average = WeightAverage(self.model, recipe.training.average)
+        self.optimizer = make_optimizer(recipe.optimizer, self.parameters)
+        self.average = EMA(self.model, recipe.training.ema_decay)
 
         # Sums of loss, images right and images: of this epoch, and of it up to the latest record.
         self.tally, self.recorded = new_tally(device), new_tally(device)
@@ -161,7 +157,7 @@ class Engine:
 
     def _go_on(self) -> None:
         tallies = {"epoch": self.tally, "recorded": self.recorded}
-        self.position = load_state(self.run.state, self.model, self.optimiser, self.average, tallies)
+        self.position = load_state(self.run.state, self.model, self.optimizer, self.average, tallies)
         if not self.main:
             # What was saved is the sum over all processes, and the main one carries it on.
             self.tally.zero_()
@@ -179,7 +175,7 @@ class Engine:
         while not position.ended and decision not in ("budget", "interrupted"):
             begun, before = time.monotonic(), position.images
             earlier = position.seconds
-            if self.recipe.data.redrawn and self.drawn != position.epoch:
+            if self.recipe.data.resample_each_epoch and self.drawn != position.epoch:
                 self.take(load_train(self.recipe.data, position.epoch), position.epoch)
             for batch in self.batches.epoch(position.epoch, start=position.batch):
                 self.update(batch)
@@ -209,7 +205,7 @@ class Engine:
             saved_at = time.monotonic()
         if position.ended and not decision:
             # The final tests take time too; a run that has none left is tested when it is resumed.
-            wish = stopper.reason(self.test_seconds * (1 + 2 * len(self.recipe.evaluation.also)))
+            wish = stopper.reason(self.test_seconds * (1 + 2 * len(self.recipe.evaluation.extra_datasets)))
             decision = agreed(self.accelerator, wish, DECISIONS)
         result = final_result(self, status=decision or "ended")
         self.run.finish(result)
@@ -217,7 +213,7 @@ class Engine:
         return result
 
     def update(self, batch: Batch) -> None:
-        """One step of the optimiser, on one batch."""
+        """One step of the optimizer, on one batch."""
         recipe, position = self.recipe, self.position
         processes = self.accelerator.num_processes
         whole = min(
@@ -227,13 +223,11 @@ class Engine:
         seed = mixed(recipe.seed, position.step, self.accelerator.process_index)
         torch.manual_seed(seed)
         total_steps = recipe.training.epochs * len(self.batches)
-        rate = recipe.optimiser.learning_rate * learning_rate_factor(
-            recipe.schedule, position.step, total_steps
-        )
-        for group in self.optimiser.param_groups:
+        rate = recipe.optimizer.lr * lr_factor(recipe.schedule, position.step, total_steps)
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
 
-        parts = list(pieces(batch, recipe.training.accumulate, whole, processes))
+        parts = list(pieces(batch, recipe.training.grad_accum_steps, whole, processes))
         loss = torch.zeros((), device=self.tally.device)
         for number, (part, weight) in enumerate(parts):
             last = number == len(parts) - 1
@@ -256,8 +250,8 @@ class Engine:
                 step=position.step + 1,
                 main=self.main,
             )
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         position.step += 1
         position.batch += 1
         position.images += whole
@@ -283,7 +277,7 @@ class Engine:
                 "epoch": self.position.epoch + 1,
                 "loss": loss / images,
                 "accuracy": right / images,
-                "learning_rate": self.optimiser.param_groups[0]["lr"],
+                "lr": self.optimizer.param_groups[0]["lr"],
             }
         )
 
@@ -335,7 +329,7 @@ class Engine:
         sums = {name: self.accelerator.reduce(tally.clone()) for name, tally in tallies.items()}
         self.save_model(self.run.last)
         if self.main:
-            save_state(self.run.state, self.position, self.model, self.optimiser, self.average, sums)
+            save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
         self.save_seconds = time.monotonic() - begun
 
     def save_model(self, path: Path, tested: Evaluation | None = None) -> None:
@@ -350,7 +344,7 @@ class Engine:
     def test(self, images: ImageSet, crops: int = 1, preprocess: Preprocess | None = None) -> Evaluation:
         """Test the model as it is, every process on its share of the images.
 
-        In full precision, as it will be used: rounding to half can cost a network with batch normalisation
+        In full precision, as it will be used: rounding to half can cost a network with batch normalization
         several points.
         """
         return evaluate(
@@ -370,7 +364,7 @@ class Engine:
         return Plan(
             run=str(self.run.path),
             model=self.recipe.model.name,
-            weights=sum(parameter.numel() for parameter in self.parameters),
+            num_params=sum(parameter.numel() for parameter in self.parameters),
             data=self.recipe.data.name,
             images=len(self.data.train),
             batches=len(self.batches),

@@ -11,7 +11,7 @@ from torch import Tensor
 LIKELY = 0.5
 
 
-def all_right(scores: Tensor, labels: Tensor) -> Tensor:
+def all_correct(scores: Tensor, labels: Tensor) -> Tensor:
     """Which images have **all** their labels right: no half credit (pitfall 17).
 
     Args:
@@ -20,7 +20,7 @@ def all_right(scores: Tensor, labels: Tensor) -> Tensor:
 
     Example:
         >>> scores = torch.tensor([[0.9, 0.1, 0.8], [0.9, 0.8, 0.1]])
-        >>> all_right(scores, torch.tensor([[2, 0], [2, 0]]))
+        >>> all_correct(scores, torch.tensor([[2, 0], [2, 0]]))
         tensor([ True, False])
     """
     if labels.ndim == 1:
@@ -29,14 +29,14 @@ def all_right(scores: Tensor, labels: Tensor) -> Tensor:
     return (best.sort(1).values == labels.sort(1).values).all(1)
 
 
-def all_likely(scores: Tensor, labels: Tensor) -> Tensor:
+def all_above_half(scores: Tensor, labels: Tensor) -> Tensor:
     """Which images have all their labels right, each with a score above one half.
 
-    >>> all_likely(torch.tensor([[0.9, 0.1, 0.4], [0.9, 0.1, 0.6]]), torch.tensor([[2, 0], [2, 0]]))
+    >>> all_above_half(torch.tensor([[0.9, 0.1, 0.4], [0.9, 0.1, 0.6]]), torch.tensor([[2, 0], [2, 0]]))
     tensor([False,  True])
     """
     columns = labels.unsqueeze(1) if labels.ndim == 1 else labels
-    return all_right(scores, labels) & (scores.gather(1, columns) > LIKELY).all(1)
+    return all_correct(scores, labels) & (scores.gather(1, columns) > LIKELY).all(1)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Sums:
         """Add a batch: scores `[B, classes]`, its mean loss, and squared errors `[B]` of what was drawn."""
         size = len(labels)
         self.totals[0] += size
-        self.totals[1] += all_right(scores, labels).sum()
-        self.totals[2] += all_likely(scores, labels).sum()
+        self.totals[1] += all_correct(scores, labels).sum()
+        self.totals[2] += all_above_half(scores, labels).sum()
         if loss is not None:
             self.totals[3] += loss.double() * size
             self.totals[4] += size

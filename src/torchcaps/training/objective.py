@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from torchcaps.data.imageset import ImageSet
 from torchcaps.losses import (
-    SpreadMargin,
+    SpreadMarginSchedule,
     activation_cross_entropy,
     margin_loss,
     reconstruction_loss,
     spread_loss,
 )
 from torchcaps.models import CapsuleModel, Model, Output
-from torchcaps.training.metrics import all_right
+from torchcaps.training.metrics import all_correct
 from torchcaps.training.recipe import LossPart, Recipe
 
 
@@ -43,7 +43,7 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
         self.loss = loss
-        self.spread_margin = SpreadMargin(loss.margin_kind, steps=loss.margin_steps)
+        self.spread_margin = SpreadMarginSchedule(loss.margin_kind, steps=loss.margin_steps)
 
     def forward(self, images: Tensor, labels: Tensor, step: int = 0, objects: Tensor | None = None) -> Scored:
         """Score a batch.
@@ -58,7 +58,7 @@ class Objective(nn.Module):
         loss = self.classification(output, labels, step)
         if self.loss.reconstruction:
             loss = loss + self.reconstruction(output, images, labels, objects)
-        return Scored(loss, all_right(output.scores.detach(), labels).sum())
+        return Scored(loss, all_correct(output.scores.detach(), labels).sum())
 
     def classification(self, output: Output, labels: Tensor, step: int) -> Tensor:
         """The loss of the scores, mean over the batch."""
@@ -103,10 +103,10 @@ def check_fit(recipe: Recipe, model: Model, train_set: ImageSet) -> None:
         return
     if getattr(model, "decoder", None) is None:
         raise ValueError(f"{recipe.model.name} has no decoder: set loss.reconstruction=0")
-    if preprocess.get("standardise"):
-        raise ValueError("a decoder draws pixels in 0..1: standardised images need loss.reconstruction=0")
+    if preprocess.get("standardize"):
+        raise ValueError("a decoder draws pixels in 0..1: standardized images need loss.reconstruction=0")
     if train_set.labels.ndim == 2:
         if "parts" not in train_set.metadata:
             raise ValueError(f"{recipe.data.name} does not know its objects alone: set loss.reconstruction=0")
-        if any(preprocess.get(name) for name in ("resize", "shift", "crop")):
-            raise ValueError("objects alone are drawn where they are: no resize, shift or crop with them")
+        if any(preprocess.get(name) for name in ("resize", "translate", "crop")):
+            raise ValueError("objects alone are drawn where they are: no resize, translate or crop with them")

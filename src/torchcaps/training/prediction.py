@@ -7,15 +7,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchcaps._checks import check_count
+from torchcaps._registry import suggest
 from torchcaps.capsules import Capsules
-from torchcaps.checks import check_count
-from torchcaps.data.folder import read_image
+from torchcaps.data.datasets.folder import read_image
+from torchcaps.data.preprocess import Preprocess
+from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
-from torchcaps.registry import suggest
-from torchcaps.training.errors import RunError
+from torchcaps.models.weights import ModelCard, load_weights
 from torchcaps.training.evaluation import evaluating
 from torchcaps.training.splits import background
-from torchcaps.training.weights import Card, load_weights, preprocess_of
 
 
 @torch.no_grad()
@@ -61,15 +62,15 @@ class Predictor:
         card: how its images are prepared, and what its classes are called.
 
     Example:
-        >>> card = Card("pooled_cnn", {}, 2, 1, (16, 16), ("cat", "dog"))
+        >>> card = ModelCard("pooled_cnn", {}, 2, 1, (16, 16), ("cat", "dog"))
         >>> predictor = Predictor(card.build(), card)
         >>> predictor(torch.zeros(3, 1, 16, 16, dtype=torch.uint8))[0].label in ("cat", "dog")
         True
     """
 
-    def __init__(self, model: Model, card: Card) -> None:
+    def __init__(self, model: Model, card: ModelCard) -> None:
         self.model, self.card = model, card
-        self.preprocess = preprocess_of(card)
+        self.preprocess = Preprocess.from_options(card.preprocess)
 
     @classmethod
     def load(cls, path: str | Path) -> Predictor:
@@ -86,9 +87,9 @@ class Predictor:
 
         Args:
             paths: image files of any size and kind.
-            invert: swap dark and light. By default this is done with grey images whose border is as bright
+            invert: swap dark and light. By default this is done with gray images whose border is as bright
                 as that of the training images is dark, or the other way round: ink on paper, for a model
-                that learnt white on black.
+                that learned white on black.
         """
         images = torch.stack([self.read(path, invert=invert) for path in paths])
         return self(images)
@@ -96,10 +97,10 @@ class Predictor:
     def read(self, path: str | Path, *, invert: bool | None = None) -> Tensor:
         """Read an image file as the model's training images were: uint8 `[C, H, W]`."""
         channels = self.card.in_channels
-        grey = channels != 3
-        # The size before a centre crop is not known any more; a whole object at the crop's size is nearest.
-        image = read_image(path, self.card.image_size, grey)
-        if grey and channels > 1:
+        gray = channels != 3
+        # The size before a center crop is not known any more; a whole object at the crop's size is nearest.
+        image = read_image(path, self.card.image_size, gray)
+        if gray and channels > 1:
             image = image.expand(channels, -1, -1)
         if invert is None:
             invert = channels == 1 and inverted(image, self.card.background)
@@ -121,7 +122,7 @@ def inverted(image: Tensor, expected: float) -> bool:
     from torchcaps.data.imageset import ImageSet
 
     border = background(ImageSet(image.unsqueeze(0), torch.zeros(1, dtype=torch.int64), ("",)))
-    # A middling grey tells nothing; only a clear case is turned round.
+    # A middling gray tells nothing; only a clear case is turned round.
     return abs(expected - 0.5) > 0.2 and abs(border - 0.5) > 0.1 and (border > 0.5) != (expected > 0.5)
 
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchcaps._files import digest
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.training.environment import now
-from torchcaps.training.run import digest
+from torchcaps.models.weights import read_tensors
+from torchcaps.training.run import now
 from torchcaps.training.splits import load_other
-from torchcaps.training.weights import read_tensors
 
 if TYPE_CHECKING:
     from torchcaps.training.engine import Engine
@@ -27,7 +27,7 @@ def final_result(engine: Engine, status: str) -> dict[str, Any]:
         "recipe": recipe.to_table(),
         "seed": recipe.seed,
         "precision": engine.precision,
-        "weights": sum(parameter.numel() for parameter in engine.parameters),
+        "num_params": sum(parameter.numel() for parameter in engine.parameters),
         "step": position.step,
         "epochs": position.epoch,
         "seconds": round(position.seconds, 1),
@@ -35,7 +35,7 @@ def final_result(engine: Engine, status: str) -> dict[str, Any]:
     }
     if status != "ended":
         return result
-    chosen = engine.run.best if recipe.data.validation else engine.run.last
+    chosen = engine.run.best if recipe.data.val_fraction else engine.run.last
     # All processes test, each its share: each must have the weights.
     engine.accelerator.wait_for_everyone()
     tensors, _ = read_tensors(chosen)
@@ -44,16 +44,16 @@ def final_result(engine: Engine, status: str) -> dict[str, Any]:
     metrics = {"test": engine.test(engine.data.test).summary()}
     if recipe.evaluation.crops > 1:
         metrics["test_crops"] = engine.test(engine.data.test, recipe.evaluation.crops).summary()
-    for name in recipe.evaluation.also:
+    for name in recipe.evaluation.extra_datasets:
         # Another set has other sizes, which a model for any size reads as they are.
-        plain = Preprocess(standardise=engine.preprocess.standardise)
+        plain = Preprocess(standardize=engine.preprocess.standardize)
         metrics[name] = engine.test(load_other(recipe, name), preprocess=plain).summary()
     engine.model.load_state_dict(kept)
     result |= {"ended": position.ended, "model": chosen.name, "sha256": digest(chosen), "metrics": metrics}
-    # The sitting's own, not one of now: its git state is that of the code that was loaded.
+    # The session's own, not one of now: its git state is that of the code that was loaded.
     return {
         **result,
         "ended_at": now(),
-        "environment": engine.run.sittings()[-1],
+        "environment": engine.run.sessions()[-1],
         "threads": torch.get_num_threads(),
     }

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import platform
+import subprocess
+import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from torchcaps.data.atomic import replaced_on_success
-from torchcaps.training.environment import describe_environment
+import torch
+
+import torchcaps
+from torchcaps._files import replaced_on_success
 from torchcaps.training.recipe import Recipe
 
 
@@ -17,7 +22,7 @@ class Run:
     | file | holds |
     |---|---|
     | `recipe.toml` | the effective recipe |
-    | `environment.json` | versions, machine, git state and command of every sitting |
+    | `environment.json` | versions, machine, git state and command of every session |
     | `metrics.jsonl` | one line per record, in order |
     | `tensorboard/` | the same as events, where tensorboard is installed |
     | `state.safetensors` | everything needed to go on |
@@ -59,14 +64,14 @@ class Run:
         for abandoned in self.path.glob(".*.tmp"):
             abandoned.unlink()
         self._write("recipe.toml", self.recipe.to_toml())
-        sittings = [*self.sittings(), describe_environment()]
-        self._write("environment.json", json.dumps(sittings, indent=2) + "\n")
+        sessions = [*self.sessions(), describe_environment()]
+        self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
         if not self.resumes:
             self.keep_records(0, 0)
 
-    def sittings(self) -> list[dict[str, Any]]:
-        """The environment of every sitting so far."""
-        return sittings_of(self.path)
+    def sessions(self) -> list[dict[str, Any]]:
+        """The environment of every session so far."""
+        return sessions_of(self.path)
 
     def of_epoch(self, epoch: int) -> Path:
         """Where the model of an epoch is kept, if they are; epochs count from 1."""
@@ -103,8 +108,8 @@ class Run:
             temporary.write_text(text, encoding="utf-8")
 
 
-def sittings_of(run: Path) -> list[dict[str, Any]]:
-    """The environment of every sitting of the run in a folder."""
+def sessions_of(run: Path) -> list[dict[str, Any]]:
+    """The environment of every session of the run in a folder."""
     path = run / "environment.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
@@ -114,11 +119,6 @@ def check_same_subject(before: Recipe, now: Recipe) -> None:
     for part in ("model", "data", "seed"):
         if getattr(before, part) != getattr(now, part):
             raise ValueError(f"a resumed run keeps its {part}: start a new one with another --out")
-
-
-def digest(path: str | Path) -> str:
-    """sha256 of a file, so that a number can be tied to the weights that gave it."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def flat(table: dict[str, Any], where: str = "") -> list[tuple[str, float]]:
@@ -143,3 +143,62 @@ def open_events(folder: Path, step: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=step + 1 if step else None)
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions, machine, command and git state: what one asks later of a run.
+
+    >>> sorted(describe_environment())[:3]
+    ['accelerate', 'command', 'device']
+    """
+    import accelerate
+
+    return {
+        "started": now(),
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torchcaps": torchcaps.__version__,
+        "accelerate": accelerate.__version__,
+        "platform": platform.platform(),
+        "processor": processor_name(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        "git": git_state(),
+    }
+
+
+def now() -> str:
+    """The time, in one zone for all."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the checkout, and whether tracked files were changed; `None` for an installed copy."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return {"commit": commit, "changed": bool(_git(root, "status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def processor_name() -> str:
+    """The processor as its maker calls it, where the system says so."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout.strip()

@@ -26,36 +26,36 @@ class Splits(NamedTuple):
 def load_splits(data: DataPart, seed: int) -> Splits:
     """Load the data of a recipe, holding out the validation share, the same for the same seed.
 
-    >>> splits = load_splits(DataPart("digits", validation=0.25), seed=0)
+    >>> splits = load_splits(DataPart("digits", val_fraction=0.25), seed=0)
     >>> len(splits.train), len(splits.watch), len(splits.test), splits.watch_name
     (1082, 360, 355, 'validation')
     """
     train = load_split(data, "train")
-    test = load_split(data, test_split(data))
-    if not data.validation:
+    test = load_split(data, eval_split(data))
+    if not data.val_fraction:
         return Splits(train, test, "test", test)
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
-    held_out = int(len(train) * data.validation)
+    held_out = int(len(train) * data.val_fraction)
     if not held_out:
-        raise ValueError(f"data.validation = {data.validation} of {len(train)} images is none")
+        raise ValueError(f"data.val_fraction = {data.val_fraction} of {len(train)} images is none")
     return Splits(train.select(order[held_out:]), train.select(order[:held_out]), "validation", test)
 
 
 def load_train(data: DataPart, epoch: int) -> ImageSet:
-    """The training images of an epoch: others for each where they are redrawn, the same whatever came before.
+    """The training images of an epoch: new ones for each if the recipe resamples them.
 
-    >>> pairs = DataPart("multimnist", {"source": "digits"}, redrawn=True)
+    >>> pairs = DataPart("multimnist", {"source": "digits"}, resample_each_epoch=True)
     >>> first, second = load_train(pairs, 0), load_train(pairs, 1)
     >>> len(first) == len(second), torch.equal(first.labels, second.labels)
     (True, False)
     """
-    if not (data.redrawn and epoch):
+    if not (data.resample_each_epoch and epoch):
         return load_split(data, "train")
     seed = mixed(data.options.get("seed", 0), epoch)
     return load_split(replace(data, options={**data.options, "seed": seed}), "train")
 
 
-def test_split(data: DataPart) -> str:
+def eval_split(data: DataPart) -> str:
     """The split to test on: in a novel-viewpoint experiment, familiar views of the test toys."""
     return "test_familiar" if data.options.get("viewpoint") else "test"
 

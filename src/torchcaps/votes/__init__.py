@@ -17,7 +17,7 @@ The dots are `D_in, D_out` for vector poses, voted as :math:`W u`, and `P, P` fo
 """
 
 from torchcaps.votes.base import Votes, at_least_float32
-from torchcaps.votes.casting import INLINE_VOTES, agreement, stored, transform, weighted_sum
+from torchcaps.votes.compute import INLINE_VOTES, agreement, realize, transform, weighted_sum
 from torchcaps.votes.dense import DenseVotes, SharedVotes
 from torchcaps.votes.grid import ClassVotes, ConvVotes, check_padding
 
@@ -31,7 +31,7 @@ __all__ = [
     "agreement",
     "at_least_float32",
     "check_padding",
-    "stored",
+    "realize",
     "transform",
     "weighted_sum",
 ]

@@ -8,8 +8,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_dtype
-from torchcaps.votes.casting import cast_anew, compiling
+from torchcaps._checks import check_dtype
+from torchcaps.votes.compute import compiling, recompute
 
 T = TypeVar("T")
 
@@ -49,18 +49,18 @@ class Votes(ABC):
         check_dtype("pose", self.pose, self.weight)
 
     @abstractmethod
-    def field(self) -> Tensor:
+    def unfold(self) -> Tensor:
         """Poses as `cast` takes them, laid out to be multiplied by the weights."""
 
     @abstractmethod
-    def cast(self, field: Tensor) -> Tensor:
+    def compute(self, field: Tensor) -> Tensor:
         """The votes of these poses, `[B, P, I, J, D]`."""
 
     def tensor(self) -> Tensor:
         """All votes, `[B, P, I, J, D]`."""
-        return self.cast(self.field())
+        return self.compute(self.unfold())
 
-    def over(self, function: Callable[..., T], *others: Tensor) -> T:
+    def reduce(self, function: Callable[..., T], *others: Tensor) -> T:
         """`function(votes, *others)`: how a routing reads its votes, with a sum over them in the function.
 
         The tensor is made once and remembered; in compiled code, matrix poses vote anew for each call, so
@@ -69,14 +69,14 @@ class Votes(ABC):
         Example:
             >>> from torchcaps.votes import SharedVotes
             >>> votes = SharedVotes(torch.ones(2, 50, 8), torch.ones(3, 8, 16))
-            >>> votes.over(lambda vote: vote.mean(2)).shape
+            >>> votes.reduce(lambda vote: vote.mean(2)).shape
             torch.Size([2, 1, 3, 16])
         """
         if self.matrix and compiling():
             if self._field is None:
-                self._field = self.field()
+                self._field = self.unfold()
             self._casts += 1
-            made: T = cast_anew(function, self.cast, self._field, self._casts, *others)
+            made: T = recompute(function, self.compute, self._field, self._casts, *others)
             return made
         if self._made is None:
             self._made = self.tensor()
@@ -123,7 +123,7 @@ class Votes(ABC):
             .unflatten(1, self.index.shape)
         )
 
-    def initial(self) -> Tensor:
+    def uniform(self) -> Tensor:
         """The assignment to start from, `[B, P, I, J]`: 1 / (number of parents of this child).
 
         Counts all types at all positions whose field covers the child, so it is larger at borders.
@@ -137,7 +137,7 @@ class Votes(ABC):
         share = torch.where(self._present(), 1 / (self.parents * self._over_positions(ones, "sum")), 0.0)
         return share.unsqueeze(-1).expand(shape)
 
-    def normalise(self, logits: Tensor, *, leak: bool = False) -> Tensor:
+    def softmax(self, logits: Tensor, *, leak: bool = False) -> Tensor:
         r"""Softmax over all parents of each child, parents at other positions included.
 
         Args:
@@ -152,8 +152,8 @@ class Votes(ABC):
         total = self._total(weight)
         return self._divide(weight, total + torch.exp(-peak) if leak else total)
 
-    def harden(self, logits: Tensor) -> Tensor:
-        """Give each child wholly to its best parent (the limit of `normalise`); ties are shared."""
+    def hard(self, logits: Tensor) -> Tensor:
+        """Give each child wholly to its best parent (the limit of `normalize`); ties are shared."""
         weight = (logits == self._peak(logits)).to(logits.dtype)
         return self._divide(weight, self._total(weight))
 

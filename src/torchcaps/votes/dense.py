@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from torchcaps.checks import check_tensor
+from torchcaps._checks import check_tensor
 from torchcaps.votes.base import Votes
-from torchcaps.votes.casting import transform
+from torchcaps.votes.compute import transform
 
 
 class DenseVotes(Votes):
@@ -23,11 +23,11 @@ class DenseVotes(Votes):
         check_tensor("pose", pose, "B N D_in", N=weight.shape[0])
         super().__init__(pose, weight, matrix=matrix)
 
-    def field(self) -> Tensor:
+    def unfold(self) -> Tensor:
         """Poses `[B, N, D_in]`."""
         return self.pose
 
-    def cast(self, field: Tensor) -> Tensor:
+    def compute(self, field: Tensor) -> Tensor:
         """Votes `[B, 1, N, J, D]`."""
         return transform(field, self.weight, matrix=self.matrix).unsqueeze(1)
 
@@ -47,10 +47,10 @@ class SharedVotes(Votes):
         check_tensor("pose", pose, "B N D_in")
         super().__init__(pose, weight, matrix=matrix)
 
-    def field(self) -> Tensor:
+    def unfold(self) -> Tensor:
         """Poses `[B, N, 1, D_in]`: every child is of the one type there is."""
         return self.pose.unsqueeze(2)
 
-    def cast(self, field: Tensor) -> Tensor:
+    def compute(self, field: Tensor) -> Tensor:
         """Votes `[B, 1, N, J, D]`."""
         return transform(field, self.weight.unsqueeze(0), matrix=self.matrix).squeeze(2).unsqueeze(1)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torchcaps.checks import check_count, check_tensor
+from torchcaps._checks import check_count, check_tensor
 from torchcaps.votes.base import Votes
-from torchcaps.votes.casting import transform
+from torchcaps.votes.compute import transform
 
 
 def check_padding(padding: int, kernel_size: int) -> int:
@@ -51,11 +51,11 @@ class ClassVotes(Votes):
         offset[:, :, column_element] = columns[None, :]
         return offset
 
-    def field(self) -> Tensor:
+    def unfold(self) -> Tensor:
         """Poses by place and type, `[B, H·W, C, D_in]`."""
         return self.pose.unflatten(1, (-1, self.types))
 
-    def cast(self, field: Tensor) -> Tensor:
+    def compute(self, field: Tensor) -> Tensor:
         """Votes `[B, 1, H·W·C, J, D]`."""
         votes = transform(field, self.weight, matrix=self.matrix)
         if self.coordinates:
@@ -125,13 +125,13 @@ class ConvVotes(Votes):
         child = torch.where(inside[..., None], child, self.total_children)
         return child.flatten(0, 1).flatten(1)
 
-    def field(self) -> Tensor:
+    def unfold(self) -> Tensor:
         """Poses in the field of each position, `[B, P, K·K·C, D_in]`; zero where it leaves the image."""
         assert self.index is not None
         outside = self.pose.new_zeros(self.batch, 1, self.pose.shape[2])
         field = torch.cat([self.pose, outside], 1).index_select(1, self.index.flatten())
         return field.unflatten(1, self.index.shape)
 
-    def cast(self, field: Tensor) -> Tensor:
+    def compute(self, field: Tensor) -> Tensor:
         """Votes `[B, P, K·K·C, J, D]`."""
         return transform(field, self.weight, matrix=self.matrix)

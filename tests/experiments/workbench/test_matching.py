@@ -6,11 +6,16 @@ from torchcaps.data import load
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course
 from torchcaps.experiments.workbench.study import Study
+from torchcaps.models.weights import load_weights, read_tensors
 from torchcaps.training import default_recipe
-from torchcaps.training.weights import load_weights, read_tensors
 
 RECIPE = default_recipe("pooled_cnn", "digits").override(
-    ["training.epochs=3", "model.options.stages=[[4], [8]]", "evaluation.also=[]", "data.preprocess={}"]
+    [
+        "training.epochs=3",
+        "model.options.stages=[[4], [8]]",
+        "evaluation.extra_datasets=[]",
+        "data.preprocess={}",
+    ]
 )
 
 

@@ -8,6 +8,7 @@ from shutil import rmtree
 
 import pytest
 
+from torchcaps.errors import RunError
 from torchcaps.experiments.listing import NAMES, find_claim, list_claims
 from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.experiments.workbench.drawing import axes_of, new_figure
@@ -15,10 +16,9 @@ from torchcaps.experiments.workbench.running import reproduce
 from torchcaps.experiments.workbench.study import Interrupted, Study
 from torchcaps.models import list_pretrained
 from torchcaps.training import default_recipe
-from torchcaps.training.errors import RunError
 
 RECIPE = default_recipe("pooled_cnn", "digits").override(
-    ["training.epochs=2", "model.options.stages=[[4], [4]]", "evaluation.also=[]"]
+    ["training.epochs=2", "model.options.stages=[[4], [4]]", "evaluation.extra_datasets=[]"]
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Colours that can be told apart by everyone (Okabe and Ito 2008), capsules always first, the CNN second.
+# Colors that can be told apart by everyone (Okabe and Ito 2008), capsules always first, the CNN second.
 CAPSULES, CNN, THIRD, FOURTH, FIFTH = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
 INK, QUIET, FAINT = "#22303c", "#6b7680", "#dfe4e8"
 STYLE: dict[str, Any] = {
@@ -59,16 +59,16 @@ def image_grid(
     *,
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
-    colours: str = "gray_r",
+    colors: str = "gray_r",
     cell: float = 0.62,
 ) -> Any:
     """A figure of small images.
 
     Args:
-        images: `[R, C, H, W]` in 0..1, or `[R, C, H, W, 3]` for colours.
+        images: `[R, C, H, W]` in 0..1, or `[R, C, H, W, 3]` for colors.
         rows: a label before each row.
         columns: a label over each column.
-        colours: matplotlib's name for the colours of grey images.
+        colors: matplotlib's name for the colors of gray images.
         cell: side of an image in inches.
     """
     import numpy as np
@@ -79,7 +79,7 @@ def image_grid(
     figure = new_figure(cell * width + 0.09 * longest + 0.2, cell * height + (0.35 if columns else 0.1))
     for number, axis in enumerate(axes_of(figure, height, width)):
         row, column = divmod(number, width)
-        axis.imshow(images[row, column], cmap=colours, vmin=0, vmax=1, interpolation="nearest")
+        axis.imshow(images[row, column], cmap=colors, vmin=0, vmax=1, interpolation="nearest")
         axis.set(xticks=[], yticks=[])
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
@@ -107,21 +107,21 @@ def tile(images: Any, gap: int = 1) -> Any:
     return joined[: rows * height - gap, : columns * width - gap]
 
 
-def inked(*images: Any, colours: Sequence[str] = (INK,)) -> Any:
-    """Grey images `[..., H, W]` in 0..1, each printed in a colour of its own over the others on white paper.
+def inked(*images: Any, colors: Sequence[str] = (INK,)) -> Any:
+    """Gray images `[..., H, W]` in 0..1, each printed in a color of its own over the others on white paper.
 
     Inks take light away, so that places where both are inked are darker than either.
 
     >>> import numpy as np
-    >>> inked(np.zeros((2, 2)), np.ones((2, 2)), colours=["#ff0000", "#0000ff"])[0, 0].tolist()
+    >>> inked(np.zeros((2, 2)), np.ones((2, 2)), colors=["#ff0000", "#0000ff"])[0, 0].tolist()
     [0.0, 0.0, 1.0]
     """
     import numpy as np
     from matplotlib.colors import to_rgb
 
     light = 1.0
-    for image, colour in zip(images, colours, strict=True):
-        taken = 1 - np.asarray(to_rgb(colour))
+    for image, color in zip(images, colors, strict=True):
+        taken = 1 - np.asarray(to_rgb(color))
         light = light * (1 - np.asarray(image, dtype=float)[..., None] * taken)
     return light
 

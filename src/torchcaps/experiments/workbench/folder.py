@@ -42,7 +42,7 @@ def take_folder(out: Path, name: str, *, quick: bool, seed: int) -> None:
 
 
 def add_seconds(out: Path, seconds: float) -> float:
-    """Add a sitting's seconds to those of earlier ones; returns the sum."""
+    """Add a session's seconds to those of earlier ones; returns the sum."""
     path = out / "study.json"
     table = read_table(path)
     table["seconds"] = round(table.get("seconds", 0.0) + seconds, 1)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from torchcaps.data.errors import DataError
-from torchcaps.data.locations import DATA_VARIABLE, user_folders
-from torchcaps.data.norb_files import parts_in_folder
-from torchcaps.data.smallnorb import SMALLNORB
-from torchcaps.data.sources import existing
+from torchcaps.data.datasets.smallnorb import SMALLNORB
+from torchcaps.data.fetch.cache import DATA_VARIABLE, user_folders
+from torchcaps.data.fetch.collection import existing
+from torchcaps.data.formats.norb import parts_in_folder
+from torchcaps.errors import DataError
 from torchcaps.experiments.workbench.study import Study
 
 

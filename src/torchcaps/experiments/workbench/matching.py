@@ -8,8 +8,8 @@ from typing import NamedTuple
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.experiments.workbench.study import Study
+from torchcaps.models.weights import load_weights
 from torchcaps.training.evaluation import evaluate
-from torchcaps.training.weights import load_weights
 
 
 class Moment(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchcaps.data.atomic import replaced_on_success
+from torchcaps._files import replaced_on_success
 
 
 def write_text(path: Path, text: str) -> None:

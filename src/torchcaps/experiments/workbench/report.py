@@ -12,7 +12,7 @@ from typing import Any
 from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.experiments.workbench.found import Figure, Found, Table, Text, Verdict
 from torchcaps.experiments.workbench.numerals import column_texts, is_number
-from torchcaps.training.results_page import counted
+from torchcaps.training.publish.page import counted
 
 KINDS = {".svg": "image/svg+xml", ".gif": "image/gif"}
 MARKS = {True: "holds", False: "fails", None: "partly"}

@@ -11,8 +11,8 @@ from torchcaps.experiments.workbench.folder import add_seconds, take_folder
 from torchcaps.experiments.workbench.on_disk import write_table, write_text
 from torchcaps.experiments.workbench.report import report_html
 from torchcaps.experiments.workbench.study import Interrupted, Study, deadline_of
-from torchcaps.training.environment import describe_environment
-from torchcaps.training.watching import Watcher
+from torchcaps.training.callbacks import Callback
+from torchcaps.training.run import describe_environment
 
 # Experiments compute and draw with these too, and their results may change with them.
 LIBRARIES = ("numpy", "scikit-learn", "matplotlib")
@@ -26,7 +26,7 @@ def reproduce(
     seed: int = 0,
     data_dir: str | None = None,
     budget: float | None = None,
-    watch: Callable[[], Watcher] = Watcher,
+    watch: Callable[[], Callback] = Callback,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Run an experiment, or go on with it, and write `result.json`, its figures and `report.html`.

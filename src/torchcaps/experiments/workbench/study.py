@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torchcaps
+from torchcaps.errors import RunError
 from torchcaps.experiments.workbench.found import Figure, Found, Table, Text, Verdict
 from torchcaps.experiments.workbench.on_disk import plain, read_kept, read_table, write_table
 from torchcaps.experiments.workbench.trained import check_same_recipe, epoch_files, result_of
 from torchcaps.models import Model, list_pretrained, pretrained_path
+from torchcaps.models.weights import load_weights
+from torchcaps.training.callbacks import Callback, Stopper
 from torchcaps.training.engine import train
-from torchcaps.training.errors import RunError
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.stopping import Stopper
-from torchcaps.training.watching import Watcher
-from torchcaps.training.weights import load_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -68,7 +67,7 @@ class Study:
         seed: int = 0,
         data_dir: str | None = None,
         deadline: float | None = None,
-        watch: Callable[[], Watcher] = Watcher,
+        watch: Callable[[], Callback] = Callback,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.out = Path(out)

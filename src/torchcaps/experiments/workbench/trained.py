@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torchcaps.errors import RunError
 from torchcaps.experiments.workbench.on_disk import read_table, write_text
-from torchcaps.training.errors import RunError
 from torchcaps.training.recipe import Recipe
 
 

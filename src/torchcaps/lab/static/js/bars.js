@@ -11,7 +11,7 @@ export function createBars({ labels, label, digits = 2 }) {
   });
   const element = h("ul", { class: "bars", "aria-label": label }, rows.map((row) => row.element));
 
-  // marks: { index: css colour } draws these rows loud and leaves the others quiet
+  // marks: { index: css color } draws these rows loud and leaves the others quiet
   function update(values, marks = {}) {
     rows.forEach((row, index) => {
       const value = values[index];

@@ -1,7 +1,7 @@
 // Grids of numbers as smoothly scaled pictures. A painter is a function () -> { width, height, at(x, y) -> rgb },
 // called again when the theme changes.
 
-import { colour, mix, onTheme } from "./palette.js";
+import { color, mix, onTheme } from "./palette.js";
 import { h } from "./dom.js";
 
 const scratch = document.createElement("canvas");
@@ -9,29 +9,29 @@ const scratch = document.createElement("canvas");
 // 0 is paper, 1 is ink: dark on light by day, light on dark by night.
 export function ink(pixels, strength = 1) {
   return () => {
-    const [paper, full] = [colour("paper"), colour("ink")];
+    const [paper, full] = [color("paper"), color("ink")];
     return grid(pixels, (x, y) => mix(paper, full, pixels[y][x] * strength));
   };
 }
 
 // A photograph: 0 black, 1 white in either theme.
-export function grey(pixels) {
+export function gray(pixels) {
   return () => grid(pixels, (x, y) => Array(3).fill(255 * pixels[y][x]));
 }
 
-// -1 the second colour, 0 paper, 1 the accent.
+// -1 the second color, 0 paper, 1 the accent.
 export function signed(pixels) {
   return () => {
-    const [paper, plus, minus] = [colour("paper"), colour("accent"), colour("second")];
+    const [paper, plus, minus] = [color("paper"), color("accent"), color("second")];
     return grid(pixels, (x, y) => mix(paper, pixels[y][x] > 0 ? plus : minus, Math.min(1, Math.abs(pixels[y][x]))));
   };
 }
 
-// Several grids, each in its own colour, laid over each other like inks: [[pixels, "accent"], …].
+// Several grids, each in its own color, laid over each other like inks: [[pixels, "accent"], …].
 export function layers(list) {
   return () => {
-    const paper = colour("paper");
-    const inks = list.map(([pixels, name]) => ({ pixels, rgb: colour(name) }));
+    const paper = color("paper");
+    const inks = list.map(([pixels, name]) => ({ pixels, rgb: color(name) }));
     return grid(list[0][0], (x, y) =>
       paper.map((value, c) => inks.reduce((sum, { pixels, rgb }) => sum + pixels[y][x] * (rgb[c] - value), value)));
   };

@@ -1,9 +1,9 @@
 // Paper to draw on with mouse, pen or finger. Shows either an example or the strokes made here.
 
 import { ink, paint } from "./canvas_image.js";
-import { css, colour, onTheme } from "./palette.js";
+import { css, color, onTheme } from "./palette.js";
 import { h } from "./dom.js";
-import { rasterise, trace } from "./centring.js";
+import { rasterize, trace } from "./centering.js";
 
 const RESOLUTION = 560;
 const WIDTH = 0.085; // of the pad
@@ -77,7 +77,7 @@ export function createPad({ label, onChange }) {
 
   function tell() {
     redraw();
-    onChange(example ?? rasterise(strokes));
+    onChange(example ?? rasterize(strokes));
   }
 
   function redraw() {
@@ -86,9 +86,9 @@ export function createPad({ label, onChange }) {
       paint(context, ink(example), [0, 0, side, side]);
       return;
     }
-    context.fillStyle = css(colour("paper"));
+    context.fillStyle = css(color("paper"));
     context.fillRect(0, 0, side, side);
-    context.strokeStyle = css(colour("ink"));
+    context.strokeStyle = css(color("ink"));
     context.lineWidth = WIDTH * side;
     context.lineCap = context.lineJoin = "round";
     for (const stroke of strokes) trace(context, stroke.map(([x, y]) => [x * side, y * side]));

@@ -1,9 +1,9 @@
-// Places in the image over a faint digit: the accent where a value is positive, the second colour where negative.
+// Places in the image over a faint digit: the accent where a value is positive, the second color where negative.
 
-import { colour, mix } from "./palette.js";
+import { color, mix } from "./palette.js";
 import { createImage } from "./canvas_image.js";
 
-// Linear interpolation between cell centres. `places` says where those lie in the image, in pixels;
+// Linear interpolation between cell centers. `places` says where those lie in the image, in pixels;
 // without it the cells are spread evenly.
 function sampler(cells, size, places) {
   const [rows, columns] = [cells.length, cells[0].length];
@@ -27,7 +27,7 @@ function clamp(value, count) {
 // cells: a grid of -1..1
 export function heat(pixels, cells, places) {
   return () => {
-    const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(colour);
+    const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(color);
     const at = sampler(cells, pixels.length, places);
     return {
       width: pixels[0].length,

@@ -1,4 +1,4 @@
-// Colours come from style/tokens.css, so that a canvas follows the theme like everything else.
+// Colors come from style/tokens.css, so that a canvas follows the theme like everything else.
 
 let cache = new Map();
 const listeners = new Set();
@@ -13,8 +13,8 @@ export function onTheme(redraw) {
   listeners.add(redraw);
 }
 
-// colour("accent") -> [red, green, blue], 0..255
-export function colour(name) {
+// color("accent") -> [red, green, blue], 0..255
+export function color(name) {
   if (!cache.has(name)) {
     const hex = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
     const full = hex.length === 4 ? hex.replace(/[^#]/g, "$&$&") : hex;

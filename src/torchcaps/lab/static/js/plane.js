@@ -1,6 +1,6 @@
 // A plane with points and clusters: a click, or the arrow keys and Enter, add a point; ellipses show one and two standard deviations.
 
-import { category, colour, css, onTheme } from "./palette.js";
+import { category, color, css, onTheme } from "./palette.js";
 import { svg } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [600, 420];
@@ -47,10 +47,10 @@ export function createPlane({ label, onAdd }) {
   });
 
   function tint(shares) {
-    if (!shares) return css(colour("soft"));
+    if (!shares) return css(color("soft"));
     const sum = shares.reduce((total, share) => total + share, 0) || 1;
     return css(shares.reduce((rgb, share, index) => {
-      const part = colour(`c${index}`);
+      const part = color(`c${index}`);
       return rgb.map((value, channel) => value + (part[channel] * share) / sum);
     }, [0, 0, 0]));
   }

@@ -1,4 +1,4 @@
-// A 4 × 4 pose as coloured cells, each with the trace of its recent values.
+// A 4 × 4 pose as colored cells, each with the trace of its recent values.
 
 import { h, svg } from "./dom.js";
 

@@ -35,8 +35,8 @@ export function createScatter(label) {
   function fit(points, means) {
     const range = (axis) => {
       const [low, high] = spread(points.map((point) => point[axis]), 0.01);
-      const centres = means.map((mean) => mean[axis]);
-      return [Math.min(low, ...centres), Math.max(high, ...centres)];
+      const centers = means.map((mean) => mean[axis]);
+      return [Math.min(low, ...centers), Math.max(high, ...centers)];
     };
     const [[left, right], [low, high]] = [range("x"), range("y")];
     const scale = (SIZE - 2 * MARGIN) / Math.max(right - left, high - low, 1e-6);

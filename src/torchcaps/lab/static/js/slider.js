@@ -1,4 +1,4 @@
-// A labelled range with its value beside the label.
+// A labeled range with its value beside the label.
 
 import { h } from "./dom.js";
 

@@ -31,7 +31,7 @@ export function create(stage) {
     ...sides.map(({ key, attacked, change, verdict, bars }) => card("w6 result", NAMES[key], "attacked with its own gradient",
       verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element)),
     h("p", { class: "w12 soft small result" },
-      "Orange: ink was added; blue: ink was taken away. The change is shown as a share of ε, so even a tiny attack is seen in full colour."),
+      "Orange: ink was added; blue: ink was taken away. The change is shown as a share of ε, so even a tiny attack is seen in full color."),
   );
 
   const notice = createImageNotice(stage);

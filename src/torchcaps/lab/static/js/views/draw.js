@@ -19,7 +19,7 @@ export async function create(stage) {
   const thumbs = createThumbs({ label: "Examples from the test set", onPick: pick });
   const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Length of each digit's capsule" });
   const verdict = createVerdict();
-  const seen = figure(createImage({ label: "What the network sees" }), "What it sees: 28 × 28, centred as in MNIST");
+  const seen = figure(createImage({ label: "What the network sees" }), "What it sees: 28 × 28, centered as in MNIST");
   const rebuilt = figure(createImage({ label: "Reconstruction" }), "What it thinks it saw, from one capsule alone");
   const couplings = createCouplings();
   let digits = [];

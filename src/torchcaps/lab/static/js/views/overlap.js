@@ -77,7 +77,7 @@ export async function create(stage) {
   return {};
 }
 
-// The answer's digits, those that are right in the place (and colour) of the digit they name.
+// The answer's digits, those that are right in the place (and color) of the digit they name.
 function inOrderOf(labels, best) {
   const [a, b] = best;
   return a === labels[1] || b === labels[0] ? [b, a] : [a, b];

@@ -3,7 +3,7 @@
 import { button, card, h } from "../dom.js";
 import { createBars } from "../bars.js";
 import { createChoices } from "../choices.js";
-import { createImage, figure, grey } from "../canvas_image.js";
+import { createImage, figure, gray } from "../canvas_image.js";
 import { createNotice } from "../notice.js";
 import { createPoseMatrix } from "../pose_matrix.js";
 import { createRing } from "../ring.js";
@@ -52,7 +52,7 @@ export async function create(stage) {
   );
 
   const ask = newest("api/toy", stage, (answer, body) => {
-    eyes.forEach((eye, side) => eye.draw(grey(answer.image[side]), `${side ? "Right" : "Left"} eye: ${categories[body.category]} from ${Math.round(body.azimuth)}°`));
+    eyes.forEach((eye, side) => eye.draw(gray(answer.image[side]), `${side ? "Right" : "Left"} eye: ${categories[body.category]} from ${Math.round(body.azimuth)}°`));
     matrix.update(answer.capsules.pose);
     for (const { key, verdict, bars } of readers) {
       const { best, scores } = answer[key];

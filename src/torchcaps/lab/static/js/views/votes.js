@@ -16,11 +16,11 @@ import { newest } from "../api.js";
 
 const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
 
-const UNTRAINED = "The network was trained with dynamic routing and has not learnt for this one: its activations mean little here.";
+const UNTRAINED = "The network was trained with dynamic routing and has not learned for this one: its activations mean little here.";
 const AGREEMENT = {
-  dynamic: "Dynamic routing favours votes that point the way of their mean, and long votes count more: those far out on its side win.",
-  kmeans: `k-means favours the votes nearest in direction to their mean, long or short. ${UNTRAINED}`,
-  em: `EM favours votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only. ${UNTRAINED}`,
+  dynamic: "Dynamic routing favors votes that point the way of their mean, and long votes count more: those far out on its side win.",
+  kmeans: `k-means favors the votes nearest in direction to their mean, long or short. ${UNTRAINED}`,
+  em: `EM favors votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only. ${UNTRAINED}`,
 };
 
 export function create(stage) {
@@ -55,7 +55,7 @@ export function create(stage) {
     histograms.load(classes, answer.iterations);
     axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
       + `drawn are the votes of the ${answer.points.length / classes.length} strongest parts for ${classes.join(", ")}, and the thin line is each mean’s path.`;
-    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no verdict of a network that learnt to give one
+    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no verdict of a network that learned to give one
     player.load(answer.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
   }, notice);

@@ -1,0 +1,144 @@
+"""Routing × geometry × form (plain, compiled, fused): time, images/s, GFLOP/s and the share of GEMM's rate.
+
+Useful work is counted alike for all forms, whatever they recompute. Per vote (child, parent, position), with
+D numbers in a pose and K multiply-adds per number (4 for 4×4 matrices, else the size of the child's vector):
+
+- forward, each iteration: the vote 2·K·D, and a routing's own arithmetic per number (`ARITHMETIC`);
+- backward, each iteration: the vote again, both products that lead back from it (4·K·D), and twice that
+  arithmetic.
+
+EM casts votes anew in each iteration, for that is cheaper than keeping them; the others cast them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchcaps import kernels
+from torchcaps.bench.measure import Row, gemm_rate, seconds
+from torchcaps.capsules import Capsules
+from torchcaps.layers import CapsuleLayer, ClassCaps, ConvCaps, DenseCaps, SharedCaps
+from torchcaps.votes import INLINE_VOTES
+
+FORMS = ("plain", "compiled", "fused")
+ITERATIONS = 3
+
+# Operations per number of a vote: in the weighted sums of an iteration, and in the assignment before it.
+ARITHMETIC = {"uniform": (2, 0), "dynamic": (2, 2), "kmeans": (2, 3), "em": (5, 5)}
+
+
+class Case(NamedTuple):
+    """A layer to measure.
+
+    Attributes:
+        layer: the layer.
+        pose: shape of its children's poses in one image.
+        votes: how many they cast per image.
+        products: multiply-adds per number of a vote, K.
+        size: numbers in a vote, D.
+    """
+
+    layer: CapsuleLayer
+    pose: tuple[int, ...]
+    votes: int
+    products: int = 4
+    size: int = 16
+
+
+def cases(routing: str) -> dict[str, Case]:
+    """A published layer of each geometry, with matrix poses for EM where the others have vectors."""
+    options: dict[str, Any] = {"routing": routing}
+    if routing != "uniform":
+        options["iterations"] = ITERATIONS
+    flat = {
+        "dense": Case(DenseCaps(1152, 8, 10, 16, **options), (1152, 8), 1152 * 10, products=8),
+        "shared": Case(SharedCaps(128, 10, 16, **options), (144, 128), 144 * 10, products=128),
+    }
+    if routing == "em":
+        flat = {
+            "dense": Case(DenseCaps(256, 16, 16, 16, matrix=True, **options), (256, 16), 256 * 16),
+            "shared": Case(SharedCaps(16, 10, 16, matrix=True, **options), (144, 16), 144 * 10),
+        }
+    first = ConvCaps(32, 32, kernel_size=3, stride=2, **options)
+    second = ConvCaps(32, 32, kernel_size=3, **options)
+    return flat | {
+        "conv 14→6": Case(first, (14, 14, 32, 16), 36 * 288 * 32),
+        "conv 6→4": Case(second, (6, 6, 32, 16), 16 * 288 * 32),
+        "class 4×4": Case(ClassCaps(32, 10, **options), (4, 4, 32, 16), 512 * 10),
+    }
+
+
+def work(routing: str, case: Case) -> tuple[float, float]:
+    """Useful floating-point operations per image, forward and backward; see the head of this file."""
+    size, products = case.size, case.products
+    iterations = 1 if routing == "uniform" else ITERATIONS
+    sums, assignment = ARITHMETIC[routing]
+    steps = size * (sums * iterations + assignment * (iterations - 1))
+    votes = 2 * products * size * (iterations if routing == "em" else 1)
+    return case.votes * (votes + steps), case.votes * (3 * votes + 2 * steps)
+
+
+def has_kernel(layer: CapsuleLayer, capsules: Capsules) -> bool:
+    """Whether the layer would take a fused kernel for these capsules."""
+    return layer.routing.fused(layer.votes(capsules), capsules.activation.flatten(1)) is not None
+
+
+def routing_rows(
+    routings: Iterable[str],
+    forms: Iterable[str] = ("plain", "fused"),
+    *,
+    batch: int = 16,
+    budget: float = 2.0,
+) -> Iterator[Row]:
+    """Measure the routings in every geometry and form, one row at a time; milliseconds are per image.
+
+    >>> row = next(routing_rows(["em"], ["plain"], batch=1, budget=0.0))
+    >>> row["routing"], row["geometry"], row["form"]
+    ('em', 'dense', 'plain')
+    """
+    for routing in routings:
+        for geometry, case in cases(routing).items():
+            pose = torch.randn(batch, *case.pose, requires_grad=True)
+            children = Capsules(pose, torch.rand(pose.shape[:-1], requires_grad=True))
+            for form in forms:
+                if form != "fused" or has_kernel(case.layer, children):
+                    row = measure(case.layer, children, form, work(routing, case), budget)
+                    yield {"routing": routing, "geometry": geometry, "form": form, **row}
+
+
+def measure(
+    layer: CapsuleLayer, children: Capsules, form: str, work: tuple[float, float], budget: float
+) -> Row:
+    """Time one layer in one form."""
+    run: Callable[[Capsules], Capsules] = layer
+    if form == "compiled":
+        torch.compiler.reset()  # after eight layers of one class the compiler would leave the ninth as it is
+        run = torch.compile(layer, options=INLINE_VOTES, fullgraph=True)
+
+    def forward() -> Tensor:
+        parents = run(children)
+        return parents.pose.sum() + parents.activation.sum()
+
+    def infer() -> Tensor:
+        with torch.no_grad():
+            return forward()
+
+    with nullcontext() if form == "fused" else kernels.disabled():
+        gemm = gemm_rate()
+        once = seconds(infer, budget)
+        both = seconds(lambda: forward().backward(), budget)
+    back = max(both - once, 1e-9)
+    batch = len(children.pose)
+    forward_rate, backward_rate = batch * work[0] / once, batch * work[1] / back
+    return {
+        "forward ms": 1e3 * once / batch,
+        "backward ms": 1e3 * back / batch,
+        "images/s": batch / both,
+        "forward % GEMM": 100 * forward_rate / gemm,
+        "backward % GEMM": 100 * backward_rate / gemm,
+    }

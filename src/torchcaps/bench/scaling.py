@@ -1,0 +1,35 @@
+"""How the cost of fused EM routing grows when batch, positions, children or parents double: linearly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from torchcaps.bench.measure import Row, seconds
+from torchcaps.capsules import Capsules
+from torchcaps.layers import ConvCaps
+
+# Parents in multiples of 16 fill the widest vectors, so that a doubling doubles the arithmetic too.
+BASE = {"batch": 8, "positions": 6, "children": 16, "parents": 32}
+
+
+def step_seconds(*, batch: int, positions: int, children: int, parents: int, budget: float) -> float:
+    """Time of a forward and backward pass over a grid of `positions` × 6 places with 3×3 fields."""
+    torch.manual_seed(0)
+    layer = ConvCaps(children, parents, kernel_size=3)
+    pose = torch.randn(batch, positions + 2, 8, children, 16, requires_grad=True)
+    capsules = Capsules(pose, torch.rand(pose.shape[:-1]))
+
+    def step() -> None:
+        layer(capsules).activation.sum().backward()
+
+    return seconds(step, budget)
+
+
+def scaling_rows(*, budget: float = 2.0) -> Iterator[Row]:
+    """Double each of the four sizes; a linear cost gives a ratio of about 2."""
+    once = step_seconds(**BASE, budget=budget)
+    for name, size in BASE.items():
+        twice = step_seconds(**{**BASE, name: 2 * size}, budget=budget)
+        yield {"doubled": name, "from": size, "to": 2 * size, "ms": 1e3 * twice, "ratio": twice / once}

@@ -1,0 +1,1 @@
+"""Published data sets, and sets made from them; each module registers its own."""

@@ -1,0 +1,1 @@
+"""File formats that data sets are published in."""

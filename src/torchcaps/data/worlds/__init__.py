@@ -1,0 +1,1 @@
+"""Images drawn by this package, with the exact pose of everything in them."""

@@ -1,0 +1,112 @@
+"""Where a number that is not finite came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps.data.batches import Batch
+from torchcaps.errors import RunError
+from torchcaps.models import Model
+from torchcaps.models.weights import write_tensors
+
+
+def gradients_finite(loss: Tensor, parameters: list[nn.Parameter]) -> Tensor:
+    """Whether the loss and all gradients are finite, as a 0-d tensor on their device.
+
+    >>> weight = nn.Parameter(torch.ones(2))
+    >>> weight.grad = torch.tensor([0.0, float("inf")])
+    >>> bool(gradients_finite(torch.tensor(1.0), [weight]))
+    False
+    """
+    # Norms in one pass; a norm that overflows in float32 would train to infinity in a step or two anyway.
+    norms = torch._foreach_norm([p.grad for p in parameters if p.grad is not None])
+    return torch.isfinite(torch.stack([*norms, loss.detach().to(norms[0])] if norms else [loss])).all()
+
+
+def first_fault(model: nn.Module, images: Tensor, forward: Callable[[], Any]) -> str:
+    """Name the first place that is not finite: the batch, a parameter, a layer's output, or a gradient.
+
+    Args:
+        model: the network, with the gradients of the faulty step still in place.
+        images: the batch's images.
+        forward: runs the faulty forward pass again.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+        >>> _ = nn.init.constant_(net[1].bias, float("nan"))
+        >>> first_fault(net, torch.zeros(1, 1), lambda: net(torch.zeros(1, 1)))
+        "parameter '1.bias'"
+    """
+    if not torch.isfinite(images).all():
+        return "the batch's images"
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            return f"parameter {name!r}"
+    seen: list[str] = []
+    handles = [
+        module.register_forward_hook(
+            lambda _m, _i, output, name=name: None if _finite(output) else seen.append(name)
+        )
+        for name, module in model.named_modules()
+        if name
+    ]
+    try:
+        with torch.no_grad():
+            forward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    if seen:
+        return f"the output of layer {seen[0]!r}"
+    # Going backward, the layers nearest the loss come first.
+    for name, parameter in reversed(list(model.named_parameters())):
+        if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+            return f"the gradient of {name!r}"
+    return "the loss itself"
+
+
+def _finite(value: Any) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in _tensors(value))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _tensors(each)
+
+
+def raise_not_finite(
+    path: Path, model: Model, batch: Batch, forward: Callable[[], Any], *, step: int, main: bool = True
+) -> None:
+    """End a run whose loss or gradient is not finite.
+
+    The weights (still those before the bad update), the gradients and the batch are saved for inspection.
+
+    Args:
+        path: file to save them to.
+        model: the network, its gradients in place.
+        batch: what it was trained on in this step.
+        forward: runs the step's forward pass again.
+        step: number of the update, counted from 1.
+        main: whether this process writes.
+    """
+    fault = first_fault(model, batch.images, forward)
+    if main:
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        tensors |= {f"gradient.{name}": tensor for name, tensor in gradients.items()}
+        tensors |= {f"batch.{name}": tensor for name, tensor in batch._asdict().items()}
+        write_tensors(path, tensors, {"step": step, "fault": fault})
+    raise RunError(
+        f"step {step}: the loss or its gradient is not finite; the first place where is {fault}. "
+        f"Weights, gradients and batch of that step are in {path}. "
+        "A lower optimizer.lr or a schedule.warmup_steps is the usual remedy."
+    )

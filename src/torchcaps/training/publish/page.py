@@ -1,0 +1,143 @@
+"""RESULTS.md, made from what runs wrote and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from torchcaps.models import list_pretrained
+
+# What the papers and public code have, in the words of their own tables; by model and data.
+PUBLISHED = {
+    ("shared_capsnet", "mnist"): "essay 2018: 0.7; two digits > 90 % right",
+    ("pooled_cnn", "mnist"): "essay 2018: 0.7; two digits about 40 % right, 10 % with the threshold",
+    ("capsnet", "mnist"): "Sabour 2017: 0.25 (300 k steps); public code 0.34 mean",
+    ("matrix_capsnet_small", "mnist"): "Hinton 2018: 0.44 (316 K weights)",
+    ("matrix_capsnet_small", "toys"): "on smallNORB, Hinton 2018: 2.2",
+    ("norb_cnn", "toys"): "on smallNORB, Hinton 2018: 5.2",
+    ("capsnet_small", "multimnist"): "Sabour 2017: 5.2 (11.4 M weights)",
+    ("capsnet_cnn", "multimnist"): "Sabour 2017: 8.1 (24.6 M weights)",
+    ("capsnet_small", "fashion_mnist"): "public CapsNet: 9.4",
+}
+NEEDED = ("recipe", "seed", "num_params", "epochs", "seconds", "sha256", "metrics", "environment")
+HEAD = """# Results
+
+Test error in %, of the last model of each run (with validation images, of the best on those), as the run
+itself wrote it (`results/*.json`); this page is made from those files by `torchcaps results`. Where a run
+tests on images with two digits, both must be right. With several seeds: mean ± standard deviation.
+
+"""
+
+
+def results_page(results: str | Path = "results") -> str:
+    """The page, as text."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for path in sorted(Path(results).glob("*.json")):
+        result = read_record(path)
+        model, data = result["recipe"]["model"]["name"], result["recipe"]["data"]["name"]
+        groups[data, model, command_of(result)].append(result)
+    columns = ["network", "weights", "data", "error", "other tests", "published", "epochs", "time", "command"]
+    return HEAD + markdown(columns, [row(*key, runs) for key, runs in sorted(groups.items())]) + shipped()
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A file that `record` wrote; whatever is not one is an error that names it."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result["status"] != "ended":
+            raise ValueError(f"its run stopped at {result['status']!r}")
+        for name in NEEDED:
+            if name not in result:
+                raise ValueError(f"it has no {name!r}")
+    except (ValueError, KeyError, TypeError) as fault:
+        raise ValueError(f"{path} is not the result of a run that has ended ({fault})") from None
+    return result
+
+
+def command_of(result: dict[str, Any]) -> str:
+    """What makes a run again but for its seed: runs that share it are one experiment.
+
+    >>> command_of({"seed": 2, "environment": {"command": "torchcaps train mnist-capsnet --seed 2"}})
+    'torchcaps train mnist-capsnet'
+    """
+    return result["environment"]["command"].removesuffix(f" --seed {result['seed']}")
+
+
+def row(data: str, model: str, command: str, runs: list[dict[str, Any]]) -> list[str]:
+    """One experiment, over all its seeds."""
+    seeds = [each["seed"] for each in runs]
+    if len({*seeds}) < len(seeds):
+        raise ValueError(
+            f"`{command}` has two results of the same seed among {sorted(seeds)}: keep one of them"
+        )
+    first = min(runs, key=lambda each: each["seed"])
+    others = dict.fromkeys(name for each in runs for name in each["metrics"] if name != "test")
+    minutes = mean(each["seconds"] for each in runs) / 60
+    error = spread([each["metrics"]["test"]["error"] for each in runs])
+    return [
+        f"`{model}`",
+        f"{first['num_params']:,}",
+        data,
+        error if len(runs) == 1 else f"{error} ({len(runs)} seeds)",
+        "; ".join(other(name, [e["metrics"][name] for e in runs if name in e["metrics"]]) for name in others)
+        or "–",
+        PUBLISHED.get((model, data), "–"),
+        str(first["epochs"]),
+        f"{minutes:.0f} min, {counted(first['environment']['threads'], 'thread')}",
+        f"`{command}`",
+    ]
+
+
+def other(name: str, tests: list[dict[str, Any]]) -> str:
+    """Another test of the same model, in words."""
+    if name == "test_crops":
+        return f"several crops {spread([test['error'] for test in tests])}"
+    likely = [test["accuracy_above_half"] for test in tests]
+    right = spread([test["accuracy"] for test in tests])
+    return f"{name}: {right} % right, {spread(likely)} % with every score above 0.5"
+
+
+def spread(shares: list[float]) -> str:
+    """Shares in percent: one, or mean and standard deviation of several.
+
+    >>> spread([0.0123]), spread([0.01, 0.02])
+    ('1.23', '1.50 ± 0.71')
+    """
+    percents = [100 * share for share in shares]
+    return f"{mean(percents):.2f}" + (f" ± {stdev(percents):.2f}" if len(percents) > 1 else "")
+
+
+def shipped() -> str:
+    """The table of weights that come with the package."""
+    rows = [
+        [
+            f'`create_model("{entry["model"]}", pretrained="{entry["data"]}")`',
+            f"{entry['bytes'] / 1e6:.1f} MB",
+            f"{100 * entry['metrics']['test']['error']:.2f}",
+            f"`{entry['sha256'][:12]}`",
+        ]
+        for entry in list_pretrained()
+    ]
+    text = (
+        "\n## Weights that come with the package\n\nIn half precision; the error is that of the halved "
+        "weights, on all test images.\n\n"
+    )
+    return text + markdown(["to load", "size", "error", "sha256"], rows) if rows else ""
+
+
+def markdown(columns: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "thread"), counted(2, "thread")
+    ('1 thread', '2 threads')
+    """
+    return f"{number} {what}" + ("" if number == 1 else "s")
