@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from torchcaps import create_model
+from torchcaps._files import digest
 from torchcaps.errors import DataError
 from torchcaps.models import list_pretrained, pretrained
 from torchcaps.models.weights import ModelCard, load_weights, save_weights
@@ -26,10 +27,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "model": "pooled_cnn",
         "data": "letters",
         "file": "small.safetensors",
-        "sha256": pretrained.digest(tmp_path / "small.safetensors", 0),
+        "sha256": digest(tmp_path / "small.safetensors"),
     }
     keep_entry(entry, tmp_path)
-    pretrained.digest.cache_clear()
+    pretrained._digest_once.cache_clear()
     return tmp_path
 
 
@@ -77,7 +78,7 @@ def test_a_changed_file_is_refused(folder: Path) -> None:
     with open(folder / "small.safetensors", "r+b") as file:
         file.seek(-1, 2)
         file.write(b"\xff")
-    pretrained.digest.cache_clear()
+    pretrained._digest_once.cache_clear()
     with pytest.raises(ValueError, match="not the file that was shipped"):
         create_model("pooled_cnn", pretrained="letters")
 
@@ -110,8 +111,8 @@ def test_a_damaged_file_whose_digest_fits_is_named(folder: Path) -> None:
     path = folder / "small.safetensors"
     path.write_bytes(b"not tensors at all")
     (entry,) = json.loads((folder / "index.json").read_text())
-    keep_entry({**entry, "sha256": pretrained.digest(path, 1)}, folder)
-    pretrained.digest.cache_clear()
+    keep_entry({**entry, "sha256": digest(path)}, folder)
+    pretrained._digest_once.cache_clear()
     with pytest.raises(ValueError, match=r"small\.safetensors is damaged"):
         create_model("pooled_cnn", pretrained="letters")
 

@@ -99,10 +99,10 @@ def model_table(classes: int, channels: int, size: int) -> None:
     """Print all models with the number of their weights."""
     import torch
 
-    from torchcaps.models.registry import MODELS, create_model
+    from torchcaps.models import create_model, list_models, model_info
 
     table = plain_table("=model", ">weights", "what it is")
-    for name in MODELS.names():
+    for name in list_models():
         try:
             # Built without memory for the weights: only their shapes are asked for.
             with torch.device("meta"):
@@ -110,7 +110,7 @@ def model_table(classes: int, channels: int, size: int) -> None:
             weights = f"{sum(parameter.numel() for parameter in model.parameters()):,}"
         except ValueError:
             weights = "too small"
-        table.add_row(name, weights, first_line(MODELS[name]))
+        table.add_row(name, weights, first_line(model_info(name).constructor))
     console = wide_console()
     console.print(table)
     console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
@@ -150,12 +150,11 @@ def claim_table() -> None:
 
 def dataset_table() -> None:
     """Print all data sets."""
-    from torchcaps.data import list_datasets
-    from torchcaps.data.registry import DATASETS
+    from torchcaps.data import dataset_info, list_datasets
 
     table = plain_table("data set", "what it is")
     for name in list_datasets():
-        table.add_row(name, first_line(DATASETS[name]))
+        table.add_row(name, first_line(dataset_info(name).loader))
     Console(highlight=False).print(table)
 
 

@@ -3,7 +3,9 @@ from torchcaps.data.batches import Batches as Batches
 from torchcaps.data.fetch.cache import cache_dir as cache_dir
 from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.preprocess import Preprocess as Preprocess
-from torchcaps.data.registry import DATASETS as DATASETS
+from torchcaps.data.registry import DatasetInfo as DatasetInfo
+from torchcaps.data.registry import dataset_info as dataset_info
 from torchcaps.data.registry import list_datasets as list_datasets
 from torchcaps.data.registry import load as load
+from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.data.sheets import contact_sheet as contact_sheet

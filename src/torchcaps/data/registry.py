@@ -1,15 +1,16 @@
+"""Data sets by name: what can be loaded, and what training must know of each."""
+
 from __future__ import annotations
 
 import importlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torchcaps._registry import Registry, suggest
 from torchcaps.data.imageset import ImageSet
-
-DATASETS: Registry[Callable[..., ImageSet]] = Registry("data set")
 
 # Importing one of these registers its data sets.
 MODULES = (
@@ -24,6 +25,61 @@ MODULES = (
     "worlds.boats",
     "worlds.toys",
 )
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A registered data set.
+
+    Attributes:
+        loader: `loader(split, *, data_dir=None, **options) -> ImageSet`.
+        recipe: the `data` table of a recipe that suits it, such as `{"preprocess": {"translate": 2}}`.
+        sources: data sets that this one can be made from, by its option `source`.
+        random: whether images are drawn by the option `seed`, so that every epoch can have new ones.
+        drawable: whether a decoder can learn to draw its images; not if an image holds several objects that
+            are not given alone.
+        eval_split: which split to test on, given the options; `"test"` by default.
+    """
+
+    loader: Callable[..., ImageSet]
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    random: bool = False
+    drawable: bool = True
+    eval_split: Callable[[Mapping[str, Any]], str] = lambda options: "test"
+
+
+DATASETS: Registry[DatasetInfo] = Registry("data set")
+
+
+def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that makes a loader known to `load`, to recipes and to the command line.
+
+    Args:
+        name: what to call the data set; it can be taken only once.
+        facts: the other attributes of `DatasetInfo`.
+
+    Example:
+        >>> import torch
+        >>> @register_dataset("stripes", recipe={"preprocess": {"translate": 1}})
+        ... def stripes(split="train", *, data_dir=None, count=4):
+        ...     images = torch.zeros(count, 1, 8, 8, dtype=torch.uint8)
+        ...     return ImageSet(images, torch.zeros(count, dtype=torch.int64), ("stripes",))
+        >>> len(load("stripes", "test", count=3))
+        3
+    """
+
+    def register(loader: Callable[..., Any]) -> Callable[..., Any]:
+        DATASETS.register(name)(DatasetInfo(loader, **facts))
+        return loader
+
+    return register
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """What is registered under a name; `folder:PATH` is registered as `folder`."""
+    _register_all()
+    return DATASETS[name.partition(":")[0]]
 
 
 def list_datasets() -> list[str]:
@@ -67,7 +123,7 @@ def load(
         if data_dir is not None:
             raise ValueError(f"data_dir cannot be given together with {name!r}")
         name, data_dir = kind, path
-    loader = DATASETS[name]
+    loader = DATASETS[name].loader
     parameters = inspect.signature(loader).parameters.values()
     if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
         known = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -3,12 +3,13 @@
 from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
-from torchcaps.models.registry import create_model, list_models, register_model
+from torchcaps.models.registry import ModelInfo, create_model, list_models, model_info, register_model
 
 __all__ = [
     "CapsuleModel",
     "LayerHistory",
     "Model",
+    "ModelInfo",
     "Output",
     "baselines",
     "capsnet",
@@ -16,6 +17,7 @@ __all__ = [
     "list_models",
     "list_pretrained",
     "matrix_capsnet",
+    "model_info",
     "pretrained_path",
     "register_model",
     "shared_capsnet",

@@ -55,6 +55,8 @@ class Model(nn.Module):
 
     # A network that averages or routes over places reads any size; the others are built for one.
     any_size = False
+    # Names of the parameters that do not come from pretrained weights; `None` if none were loaded.
+    new_parameters: tuple[str, ...] | None = None
 
     def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
         super().__init__()

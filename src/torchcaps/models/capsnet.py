@@ -72,13 +72,17 @@ class CapsNet(CapsuleModel):
         return Output(routed.activation, routed.logits, capsules, drawn)
 
 
-@register_model
+# The paper's losses: lengths with a margin, and a small share of the drawing's error.
+RECIPE = {"loss": {"name": "margin", "reconstruction": 0.0005}}
+
+
+@register_model(recipe=RECIPE)
 def capsnet(**options: Any) -> CapsNet:
     """The paper's network: 6.8 M weights and a decoder of 1.4 M on 28×28."""
     return CapsNet(**options)
 
 
-@register_model
+@register_model(recipe=RECIPE)
 def capsnet_small(**options: Any) -> CapsNet:
     """The same form at 0.96 M weights on 28×28, decoder included."""
     return CapsNet(**{"channels": 64, "types": 8, "decoder": (128, 256), **options})

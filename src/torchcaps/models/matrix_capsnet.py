@@ -81,13 +81,18 @@ class MatrixCapsNet(CapsuleModel):
         return Output(routed.activation, routed.logits, Capsules(routed.pose, routed.activation))
 
 
-@register_model
+RECIPE = {"optimizer": {"lr": 3e-3}}
+# The embedded digits are 8×8; three strided layers need more.
+ON = {"digits": {"options": {"size": 20}}}
+
+
+@register_model(recipe=RECIPE, on=ON)
 def matrix_capsnet(**options: Any) -> MatrixCapsNet:
     """A = B = C = D = 32: 316 K weights for 5 classes."""
     return MatrixCapsNet(**options)
 
 
-@register_model
+@register_model(recipe=RECIPE, on=ON)
 def matrix_capsnet_small(**options: Any) -> MatrixCapsNet:
     """A = 64, B = 8, C = D = 16: 68,618 weights for 5 classes and stereo images."""
     return MatrixCapsNet(**{"channels": 64, "types": (8, 16, 16), **options})

@@ -1,24 +1,90 @@
+"""Networks by name: what can be built, with which options, and what training must know of each."""
+
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
 
 from torchcaps._registry import Registry, suggest
 from torchcaps.models.base import Model
-from torchcaps.models.pretrained import described, load_tensors, pretrained_path
 from torchcaps.routing import Routing, routing_options
 
-MODELS: Registry[Callable[..., Model]] = Registry("model")
-
-# What every model takes, and what it gets where nothing is said.
+# What every model takes, and the values it gets by default.
 DEFAULT_SIZES: dict[str, Any] = {"num_classes": 10, "in_channels": 1, "image_size": 28}
 SIZES = tuple(DEFAULT_SIZES)
+# Names that other libraries use for these.
+ALIASES = {
+    "in_chans": "in_channels",
+    "channels_in": "in_channels",
+    "img_size": "image_size",
+    "input_size": "image_size",
+    "n_classes": "num_classes",
+    "nb_classes": "num_classes",
+    "classes": "num_classes",
+}
+
+Constructor = TypeVar("Constructor", bound=Callable[..., Any])
 
 
-def register_model(constructor: Callable[..., Model]) -> Callable[..., Model]:
-    """Decorator that files a small constructor under its own name."""
-    return MODELS.register(constructor.__name__)(constructor)
+@dataclass(frozen=True)
+class ModelInfo:
+    """A registered network.
+
+    Attributes:
+        constructor: makes the network from keyword arguments.
+        recipe: tables of a recipe that suits it, such as `{"loss": {"name": "margin"}}`.
+        on: what its `data` table says on some data sets, by name of the data set.
+    """
+
+    constructor: Callable[..., Any]
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+MODELS: Registry[ModelInfo] = Registry("model")
+
+
+@overload
+def register_model(constructor: Constructor) -> Constructor: ...
+
+
+@overload
+def register_model(
+    *, recipe: Mapping[str, Any] = ..., on: Mapping[str, Mapping[str, Any]] = ...
+) -> Callable[[Constructor], Constructor]: ...
+
+
+def register_model(constructor: Any = None, **facts: Any) -> Any:
+    """Decorator that makes a constructor known to `create_model`, to recipes and to the command line.
+
+    The constructor is registered under its own name. It takes `num_classes`, `in_channels` and `image_size`
+    and returns any `nn.Module` that maps images `[B, C, H, W]` to `Output` or to logits `[B, classes]`.
+
+    Args:
+        constructor: the function or class to register.
+        facts: `recipe` and `on` of `ModelInfo`.
+
+    Example:
+        >>> from torch import nn
+        >>> @register_model(recipe={"loss": {"name": "cross_entropy"}})
+        ... def linear_model(num_classes, in_channels, image_size):
+        ...     return nn.Sequential(nn.Flatten(), nn.LazyLinear(num_classes))
+        >>> "linear_model" in list_models()
+        True
+    """
+
+    def register(target: Constructor) -> Constructor:
+        MODELS.register(target.__name__)(ModelInfo(target, **facts))
+        return target
+
+    return register if constructor is None else register(constructor)
+
+
+def model_info(name: str) -> ModelInfo:
+    """What is registered under a name; an unknown one is an error that suggests the nearest."""
+    return MODELS[name]
 
 
 def list_models() -> list[str]:
@@ -32,18 +98,24 @@ def create_model(
     num_classes: int | None = None,
     in_channels: int | None = None,
     image_size: int | tuple[int, int] | None = None,
-    pretrained: str | None = None,
+    pretrained: str | bool | None = None,
+    freeze: bool | Sequence[str] = False,
     **options: Any,
 ) -> Model:
-    """Make a network by name, for any number of classes, channels, and any image size that fits.
+    """Make a network by name, in training mode, for any number of classes and channels and any image size.
+
+    With `pretrained`, sizes and options default to those of the weights. Another number of classes gives the
+    network a new class layer; another number of channels averages or repeats the first convolution's filters.
+    Layers that do not fit any more start anew: their names are in `model.new_parameters`.
 
     Args:
         name: one of `list_models()`.
-        num_classes: number of classes; 10 if nothing is said.
-        in_channels: channels of an image; 1 if nothing is said.
-        image_size: height and width of an image, or one number for both; 28 if nothing is said.
-        pretrained: a data set, such as `"mnist"`, that weights come with the package for; sizes and options
-            are then those it was trained with. `list_pretrained()` knows them.
+        num_classes: number of classes; 10 by default.
+        in_channels: channels of an image; 1 by default.
+        image_size: height and width of an image, or one number for both; 28 by default.
+        pretrained: the data set that the weights were trained on, such as `"mnist"`; `True` if there is only
+            one. `list_pretrained()` lists them.
+        freeze: do not train these: `True` for all pretrained parameters, or names of layers.
         options: of that network, and of its routing (such as `iterations`).
 
     Example:
@@ -51,53 +123,38 @@ def create_model(
         >>> model = create_model("shared_capsnet", num_classes=10, in_channels=1, image_size=28)
         >>> model(torch.rand(2, 1, 28, 28)).scores.shape
         torch.Size([2, 10])
-        >>> create_model("capsnett")
+        >>> letters = create_model("shared_capsnet", pretrained="mnist", num_classes=5, freeze=True)
+        >>> letters.new_parameters
+        ('classes.weight',)
+        >>> create_model("capsnett")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: unknown model 'capsnett': did you mean 'capsnet'? Known: capsnet, capsnet_cnn, \
-capsnet_small, matrix_capsnet, matrix_capsnet_small, norb_cnn, pooled_cnn, shared_capsnet.
+        ValueError: unknown model 'capsnett': did you mean 'capsnet'? Known: capsnet, capsnet_cnn, ...
     """
-    constructor = MODELS[name]
+    from torchcaps.models.pretrained import freeze_parameters, load_pretrained
+
+    info = MODELS[name]
     known = model_options(name, options.get("routing"))
     for option in options:
         if known is not None and option not in known:
-            raise ValueError(f"model {name!r} has no option {option!r}: {suggest(option, known)}")
+            near = ALIASES.get(option)
+            hint = f"did you mean {near!r}?" if near else suggest(option, [*SIZES, *known])
+            raise ValueError(f"model {name!r} has no option {option!r}: {hint}")
     sizes = {"num_classes": num_classes, "in_channels": in_channels, "image_size": image_size}
     given = {size: value for size, value in sizes.items() if value is not None}
-    if pretrained is None:
-        return constructor(**(DEFAULT_SIZES | given), **options)
-    path = pretrained_path(name, pretrained)
-    card = described(path, name, pretrained)
-    built = {size: card[size] for size in SIZES} | card["options"]
-    if isinstance(image_size, int):
-        given["image_size"] = (image_size, image_size)
-    for asked, value in (given | options).items():
-        if asked in built and as_lists(value) == as_lists(built[asked]):
-            continue
-        has = f"{asked}={built[asked]!r}" if asked in built else f"the network's own {asked}"
-        raise ValueError(
-            f"the weights of {name} trained on {pretrained!r} have {has}, not {value!r}: "
-            f"leave {asked} out, or build the model without pretrained and train it"
-        )
-    model = constructor(**{**built, "image_size": tuple(card["image_size"])})
-    load_tensors(model, path)
-    return model.eval()
-
-
-def as_lists(value: Any) -> Any:
-    """Tuples as lists, which is how files keep them.
-
-    >>> as_lists(((64, 64), [128])), as_lists("dynamic")
-    ([[64, 64], [128]], 'dynamic')
-    """
-    return [as_lists(each) for each in value] if isinstance(value, (tuple, list)) else value
+    if pretrained is None or pretrained is False:
+        model = info.constructor(**(DEFAULT_SIZES | given), **options)
+    else:
+        model = load_pretrained(name, pretrained, info.constructor, given, options)
+    freeze_parameters(model, freeze)
+    return model
 
 
 def model_options(name: str, routing: str | Routing | None = None) -> list[str] | None:
     """Names of the options that the model `name` takes, those of its routing included.
 
-    A constructor that takes `**options` hands them to the class that it says it returns, and that class hands
-    what it does not know to its routing. `None` where this cannot be found out: a routing given as an object,
-    or a constructor without a return annotation.
+    A constructor that takes `**options` passes them to the class that its annotation says it returns, and
+    that class passes what it does not know to its routing. `None` where this cannot be found out: a routing
+    given as an object, or a constructor without a return annotation.
 
     Args:
         name: one of `list_models()`.
@@ -106,21 +163,20 @@ def model_options(name: str, routing: str | Routing | None = None) -> list[str] 
     Example:
         >>> model_options("norb_cnn")
         ['dropout']
-        >>> model_options("shared_capsnet", "kmeans")
-        ['stages', 'class_dim', 'routing', 'iterations', 'metric', 'temperature']
     """
-    taken = inspect.signature(_model_class(MODELS[name]) or MODELS[name]).parameters
+    constructor = MODELS[name].constructor
+    taken = inspect.signature(_model_class(constructor) or constructor).parameters
     known = [p.name for p in taken.values() if p.kind is not p.VAR_KEYWORD and p.name not in SIZES]
     if not _open_ended(taken):
         return known
     routing = taken["routing"].default if "routing" in taken and routing is None else routing
     if not isinstance(routing, str):
         return None
-    return known + [option for option in routing_options(routing) if option not in ("parents", "pose_size")]
+    return known + [option for option in routing_options(routing) if option not in ("parents", "pose_dim")]
 
 
-def _model_class(constructor: Callable[..., Model]) -> type | None:
-    """The class that a constructor says it returns, if it says so and hands its options on."""
+def _model_class(constructor: Callable[..., Any]) -> type | None:
+    """The class that a constructor's annotation says it returns, if it passes its options on."""
     signature = inspect.signature(constructor)
     if not _open_ended(signature.parameters):
         return None

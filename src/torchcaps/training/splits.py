@@ -5,13 +5,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchcaps.data import load
+from torchcaps.data import dataset_info, load
 from torchcaps.data.batches import mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.training.recipe import DataPart, Recipe
-
-PAIRS = ("two_digits", "multimnist")
-PAIR_SOURCES = ("mnist", "digits", "fashion_mnist")
 
 
 class Splits(NamedTuple):
@@ -56,8 +53,8 @@ def load_train(data: DataPart, epoch: int) -> ImageSet:
 
 
 def eval_split(data: DataPart) -> str:
-    """The split to test on: in a novel-viewpoint experiment, familiar views of the test toys."""
-    return "test_familiar" if data.options.get("viewpoint") else "test"
+    """The split that a recipe's model is tested on."""
+    return dataset_info(data.name).eval_split(data.options)
 
 
 def load_split(data: DataPart, split: str) -> ImageSet:
@@ -66,9 +63,9 @@ def load_split(data: DataPart, split: str) -> ImageSet:
 
 
 def load_other(recipe: Recipe, name: str) -> ImageSet:
-    """Another data set to test the same model on, made of the same images where it is made of others."""
+    """Another data set to test the same model on, made from the same images where it is made from others."""
     options: dict[str, Any] = {}
-    if name in PAIRS and recipe.data.name in PAIR_SOURCES:
+    if recipe.data.name in dataset_info(name).sources:
         options["source"] = recipe.data.name
         if name == "two_digits" and "size" in recipe.data.options:
             options["size"] = recipe.data.options["size"]

@@ -11,7 +11,7 @@ from torchcaps._checks import check_choice, check_count
 from torchcaps.data.datasets.pairs import load_source
 from torchcaps.data.formats.affnist import read_affnist
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 
 CANVAS = 40
 MAX_ROTATION = math.radians(20)
@@ -21,7 +21,7 @@ MAX_SHIFT = 8.0
 _CHUNK = 1000
 
 
-@DATASETS.register("affine_mnist")
+@register_dataset("affine_mnist", sources=("mnist", "digits", "fashion_mnist"), random=True)
 def affine_mnist(
     split: str = "train",
     *,

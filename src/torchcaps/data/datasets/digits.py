@@ -6,13 +6,13 @@ import torch
 
 from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.data.transforms import resize
 
 TEST_EVERY = 5
 
 
-@DATASETS.register("digits")
+@register_dataset("digits", recipe={"options": {"size": 28}, "preprocess": {"translate": 1}})
 def digits(
     split: str = "train", *, data_dir: str | os.PathLike[str] | None = None, size: int = 8
 ) -> ImageSet:

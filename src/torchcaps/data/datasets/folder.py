@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.errors import DataError
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -20,7 +20,7 @@ LARGEST_KEPT = 128
 DEFAULT_SIZE = 64
 
 
-@DATASETS.register("folder")
+@register_dataset("folder")
 def folder(
     split: str = "train",
     *,

@@ -10,7 +10,7 @@ from torchcaps.data.fetch.packages import DebianPackage, NpmPackage, plain_file
 from torchcaps.data.fetch.suppliers import Mirror
 from torchcaps.data.formats.idx import parse_idx
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.errors import DataError
 
 PREFIX = {"train": "train", "test": "t10k"}
@@ -60,13 +60,13 @@ FASHION_CLASSES = (
 )
 
 
-@DATASETS.register("mnist")
+@register_dataset("mnist", recipe={"preprocess": {"translate": 2}})
 def mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load the handwritten digits: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
     return read_pair(MNIST, MNIST_CLASSES, split, data_dir)
 
 
-@DATASETS.register("fashion_mnist")
+@register_dataset("fashion_mnist", recipe={"preprocess": {"translate": 2}})
 def fashion_mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load pictures of clothes: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
     return read_pair(FASHION_MNIST, FASHION_CLASSES, split, data_dir)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 
 from torchcaps._checks import check_choice, check_count
+from torchcaps.data.datasets.smallnorb import CROPPED
 from torchcaps.data.fetch.collection import Collection
 from torchcaps.data.fetch.suppliers import Mirror
 from torchcaps.data.formats.norb import KINDS, ROLE, join, make_part, parts_in_folder, read_contents
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 
 CLASSES = ("animal", "human", "plane", "truck", "car", "background")
 INSTANCES = {"train": "46789", "test": "01235"}
@@ -37,7 +38,7 @@ NORB = Collection(
 )
 
 
-@DATASETS.register("norb")
+@register_dataset("norb", recipe=CROPPED)
 def norb(
     split: str = "train",
     *,

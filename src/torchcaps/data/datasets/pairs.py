@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import DATASETS, register_dataset
 from torchcaps.data.transforms import resize, window
 
 SOURCES = ("mnist", "digits", "fashion_mnist")
@@ -19,7 +19,7 @@ def load_source(
     """Load the single-object set that others are made from, scaled to `size`."""
     check_choice("source", source, SOURCES)
     check_choice("split", split, ("train", "test"))
-    single = DATASETS[source](split, data_dir=data_dir)
+    single = DATASETS[source].loader(split, data_dir=data_dir)
     if size is None:
         return single
     check_count("size", size)
@@ -53,7 +53,7 @@ def add_clipped(first: Tensor, second: Tensor) -> Tensor:
     return first + second.minimum(255 - first)
 
 
-@DATASETS.register("two_digits")
+@register_dataset("two_digits", sources=SOURCES, random=True, drawable=False)
 def two_digits(
     split: str = "test",
     *,
@@ -96,7 +96,7 @@ SIZE = 28
 MAX_SHIFT = 4
 
 
-@DATASETS.register("multimnist")
+@register_dataset("multimnist", sources=SOURCES, random=True)
 def multimnist(
     split: str = "train",
     *,

@@ -10,10 +10,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps._registry import suggest
+from torchcaps.data.registry import dataset_info
 from torchcaps.training.recipe.toml import format_toml, parse_toml, parse_value
 
 LOSSES = ("margin", "spread", "cross_entropy")
-MADE_BY_CHANCE = ("affine_mnist", "boats", "multimnist", "two_digits")
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,8 @@ class DataPart:
     def __post_init__(self) -> None:
         if not 0 <= self.val_fraction < 1:
             raise ValueError(f"data.val_fraction must be at least 0 and below 1, got {self.val_fraction}")
-        if self.resample_each_epoch and self.name not in MADE_BY_CHANCE:
-            raise ValueError(
-                f"data.resample_each_epoch: {self.name} is not random, as {', '.join(MADE_BY_CHANCE)} are"
-            )
+        if self.resample_each_epoch and not dataset_info(self.name).random:
+            raise ValueError(f"data.resample_each_epoch: the images of {self.name} are not random")
         if self.resample_each_epoch and self.val_fraction:
             raise ValueError(
                 "data.resample_each_epoch and data.val_fraction exclude each other: "

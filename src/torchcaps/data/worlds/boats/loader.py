@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.boats.drawing import draw
 from torchcaps.data.worlds.boats.relations import WHOLES, pose_numbers
 from torchcaps.data.worlds.boats.scenes import KINDS, Scene, scene
@@ -16,7 +16,7 @@ from torchcaps.data.worlds.boats.scenes import KINDS, Scene, scene
 COUNT = {"train": 4000, "test": 1000}
 
 
-@DATASETS.register("boats")
+@register_dataset("boats", random=True)
 def boats(
     split: str = "train",
     *,

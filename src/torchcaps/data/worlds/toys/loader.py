@@ -7,15 +7,15 @@ from functools import lru_cache
 import torch
 
 from torchcaps._checks import check_choice, check_count
-from torchcaps.data.datasets.smallnorb import FAMILIAR, select_views
+from torchcaps.data.datasets.smallnorb import CROPPED, FAMILIAR, familiar_views, select_views
 from torchcaps.data.imageset import ImageSet
-from torchcaps.data.registry import DATASETS
+from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_make
 from torchcaps.data.worlds.toys.photograph import photograph
 from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, table
 
 
-@DATASETS.register("toys")
+@register_dataset("toys", recipe=CROPPED, eval_split=familiar_views)
 def toys(
     split: str = "train",
     *,
