@@ -31,6 +31,8 @@ ROUTINGS: dict[str, Options] = {
     "em-full": {"routing": "em", "covariance": "full"},
     "em-spherical": {"routing": "em", "covariance": "spherical"},
     "em-fixed": {"routing": "em", "covariance": "fixed", "sigma": 0.7},
+    "em-mixing-layer": {"routing": "em", "activation": "mixing_layer"},
+    "em-shared-beta": {"routing": "em", "share_beta": True},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.
@@ -39,11 +41,14 @@ LEAKY: dict[str, Options] = {"dynamic-leaky": {"routing": "dynamic", "leaky": Tr
 # Small layers, and the shape of children that fit them.
 GEOMETRIES: dict[str, tuple[Callable[..., CapsuleLayer], tuple[int, ...]]] = {
     "dense": (lambda **o: DenseCaps(4, 3, 3, 2, **o), (4, 3)),
-    "dense-matrix": (lambda **o: DenseCaps(3, 4, 2, 4, matrix=True, **o), (3, 4)),
+    "dense-matrix": (lambda **o: DenseCaps(3, 4, 2, 4, pose="matrix", **o), (3, 4)),
     "shared": (lambda **o: SharedCaps(3, 3, 2, **o), (4, 3)),
-    "conv": (lambda **o: ConvCaps(1, 2, kernel_size=3, stride=2, padding=1, pose_size=2, **o), (4, 3, 1, 4)),
-    "conv-vector": (lambda **o: ConvCaps(2, 2, kernel_size=2, dims=(2, 3), **o), (3, 2, 2, 2)),
-    "class": (lambda **o: ClassCaps(2, 2, pose_size=2, **o), (2, 2, 2, 4)),
+    "conv": (lambda **o: ConvCaps(1, 2, kernel_size=3, stride=2, padding=1, in_dim=4, **o), (4, 3, 1, 4)),
+    "conv-vector": (
+        lambda **o: ConvCaps(2, 2, kernel_size=2, pose="vector", in_dim=2, out_dim=3, **o),
+        (3, 2, 2, 2),
+    ),
+    "class": (lambda **o: ClassCaps(2, 2, in_dim=4, **o), (2, 2, 2, 4)),
 }
 
 
@@ -74,27 +79,27 @@ def layers(draw: st.DrawFn, geometry: str, options: Options) -> tuple[CapsuleLay
     padding = draw(st.integers(0, kernel - 1))
     least = max(1, kernel - 2 * padding)
     grid = (draw(st.integers(least, 6)), draw(st.integers(least, 6)))
-    matrix = geometry.endswith("matrix")
-    if matrix or geometry in ("conv", "class"):
+    pose = "matrix" if geometry.endswith("matrix") else "vector"
+    if pose == "matrix" or geometry in ("conv", "class"):
         size_in = size_out = side * side
     layer: CapsuleLayer
     if geometry.startswith("dense"):
-        layer, shape = DenseCaps(types, size_in, parents, size_out, matrix=matrix, **options), (types,)
+        layer, shape = DenseCaps(types, size_in, parents, size_out, pose=pose, **options), (types,)
     elif geometry == "shared":
         layer, shape = SharedCaps(size_in, parents, size_out, **options), (types,)
     elif geometry == "class":
-        layer = ClassCaps(types, parents, pose_size=side, coordinates=side > 1, **options)
+        layer = ClassCaps(types, parents, in_dim=side * side, coordinates=side > 1, **options)
         shape = (*grid, types)
     else:
-        dims = (size_in, size_out) if geometry == "conv-vector" else None
         layer = ConvCaps(
             types,
             parents,
             kernel_size=kernel,
             stride=stride,
             padding=padding,
-            pose_size=side,
-            dims=dims,
+            pose="vector" if geometry == "conv-vector" else "matrix",
+            in_dim=size_in,
+            out_dim=size_out,
             **options,
         )
         shape = (*grid, types)

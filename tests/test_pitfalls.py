@@ -47,9 +47,9 @@ def test_02_each_sample_has_logits_of_its_own(routing: str) -> None:
     layer, capsules = DenseCaps(6, 4, 3, 4, routing=routing), children((6, 4), 4)
     with torch.no_grad():
         layer.weight.mul_(5)
-    together = layer.route(capsules)
+    together = layer(capsules, coupling=True)
     for row in range(4):
-        alone = layer.route(Capsules(*(values[row : row + 1] for values in capsules)))
+        alone = layer(Capsules(*(values[row : row + 1] for values in capsules)), coupling=True)
         torch.testing.assert_close(alone.coupling, together.coupling[row : row + 1])
 
 
@@ -128,7 +128,7 @@ def shares_of_each_child(votes: ConvVotes, routed: RoutingOutput) -> list[torch.
 
 @pytest.mark.parametrize("routing", ROUTED)
 def test_10_parents_at_all_positions_compete_for_a_child(routing: str) -> None:
-    layer, capsules = ConvCaps(2, 3, kernel_size=3, pose_size=2, routing=routing), children((5, 5, 2, 4))
+    layer, capsules = ConvCaps(2, 3, kernel_size=3, in_dim=4, routing=routing), children((5, 5, 2, 4))
     votes = layer.votes(capsules)
     trace = layer.routing.history(votes, capsules.activation.flatten(1))
     for number, routed in enumerate(trace):
@@ -147,7 +147,7 @@ def test_11_one_effective_child_leaves_everything_finite() -> None:
         layer = DenseCaps(3, 4, 2, 4, routing="em", covariance=covariance)
         pose, activation = torch.randn(2, 3, 4, requires_grad=True), torch.zeros(2, 3)
         activation[:, 1] = 1
-        routed = layer.route(Capsules(pose, activation))
+        routed = layer(Capsules(pose, activation), coupling=True)
         (routed.pose.sum() + routed.activation.sum() + routed.logits.sum()).backward()
         assert routed.logits.isfinite().all()
         assert pose.grad is not None

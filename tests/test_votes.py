@@ -22,7 +22,7 @@ def fields(draw: st.DrawFn) -> ConvVotes:
     torch.manual_seed(draw(st.integers(0, 100)))
     pose = torch.randn(2, height, width, types, 4, dtype=double)
     weight = torch.randn(kernel**2 * types, parents, 2, 2, dtype=double)
-    return ConvVotes(pose, weight, kernel_size=kernel, stride=stride, padding=padding, matrix=True)
+    return ConvVotes(pose, weight, kernel_size=kernel, stride=stride, padding=padding, space="matrix")
 
 
 def by_loops(votes: ConvVotes, sample: int) -> references.VotesOf:
@@ -90,7 +90,10 @@ def test_dense_and_shared_votes_multiply_as_the_papers_do() -> None:
     u, W = torch.randn(2, 3, 4, dtype=double), torch.randn(3, 5, 4, 6, dtype=double)
     M, N = torch.randn(2, 3, 9, dtype=double), torch.randn(3, 5, 3, 3, dtype=double)
     dense, shared = DenseVotes(u, W).tensor(), SharedVotes(u, W[0]).tensor()
-    matrix, one_matrix = DenseVotes(M, N, matrix=True).tensor(), SharedVotes(M, N[0], matrix=True).tensor()
+    matrix, one_matrix = (
+        DenseVotes(M, N, space="matrix").tensor(),
+        SharedVotes(M, N[0], space="matrix").tensor(),
+    )
     for b, i, j in np.ndindex(2, 3, 5):
         torch.testing.assert_close(dense[b, 0, i, j], W[i, j].T @ u[b, i])
         torch.testing.assert_close(shared[b, 0, i, j], W[0, j].T @ u[b, i])
@@ -100,7 +103,7 @@ def test_dense_and_shared_votes_multiply_as_the_papers_do() -> None:
 
 def test_class_votes_equal_explicit_loops() -> None:
     pose, weight = torch.randn(2, 3, 5, 2, 9, dtype=double), torch.randn(2, 4, 3, 3, dtype=double)
-    ours = ClassVotes(pose, weight, matrix=True).tensor()[1, 0].view(3, 5, 2, 4, 9)
+    ours = ClassVotes(pose, weight, space="matrix").tensor()[1, 0].view(3, 5, 2, 4, 9)
     for (j,), field in references.class_votes(pose[1].numpy(), weight.numpy()).items():
         for place, vote in field.items():
             np.testing.assert_allclose(ours[(*place, j)].numpy(), vote, atol=1e-12)
@@ -122,7 +125,10 @@ def test_coordinates_of_vector_poses_are_the_first_two_numbers() -> None:
             lambda: DenseVotes(torch.ones(2, 6, 8), torch.ones(6, 3, 8, 4).double()),
             "pose must be torch.float64",
         ),
-        (lambda: DenseVotes(torch.ones(2, 6, 6), torch.ones(6, 3, 2, 3), matrix=True), "weight of matrix"),
+        (
+            lambda: DenseVotes(torch.ones(2, 6, 6), torch.ones(6, 3, 2, 3), space="matrix"),
+            "weight of matrix",
+        ),
         (lambda: SharedVotes(torch.ones(2, 6), torch.ones(3, 8, 4)), "pose must be"),
         (lambda: SharedVotes([1], torch.ones(3, 8, 4)), "pose must be a tensor"),  # type: ignore[arg-type]
         (lambda: ClassVotes(torch.ones(2, 6, 4), torch.ones(3, 2, 2, 2)), r"pose must be \[B, H, W, C=3"),
@@ -146,9 +152,9 @@ def test_wrong_votes_name_the_argument(call, says: str) -> None:
 )
 def test_wrong_fields_name_the_argument(options: dict[str, int], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        ConvVotes(torch.ones(1, 5, 5, 2, 4), torch.ones(18, 3, 2, 2), matrix=True, **options)
+        ConvVotes(torch.ones(1, 5, 5, 2, 4), torch.ones(18, 3, 2, 2), space="matrix", **options)
 
 
 def test_a_grid_smaller_than_the_field_says_which_side() -> None:
     with pytest.raises(ValueError, match=r"height 2.* no field of kernel_size 3"):
-        ConvVotes(torch.ones(1, 2, 5, 2, 4), torch.ones(18, 3, 2, 2), matrix=True, kernel_size=3)
+        ConvVotes(torch.ones(1, 2, 5, 2, 4), torch.ones(18, 3, 2, 2), space="matrix", kernel_size=3)

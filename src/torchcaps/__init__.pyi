@@ -1,6 +1,9 @@
 from torchcaps.capsules import Capsules as Capsules
 from torchcaps.capsules import length as length
 from torchcaps.capsules import squash as squash
+from torchcaps.data.imageset import ImageSet as ImageSet
+from torchcaps.data.registry import register_dataset as register_dataset
+from torchcaps.layers import CapsuleLayer as CapsuleLayer
 from torchcaps.layers import ClassCaps as ClassCaps
 from torchcaps.layers import ConvCaps as ConvCaps
 from torchcaps.layers import Decoder as Decoder
@@ -17,9 +20,14 @@ from torchcaps.models import Output as Output
 from torchcaps.models import create_model as create_model
 from torchcaps.models import list_models as list_models
 from torchcaps.models import list_pretrained as list_pretrained
+from torchcaps.models import register_model as register_model
+from torchcaps.poses import PoseSpace as PoseSpace
+from torchcaps.poses import list_pose_spaces as list_pose_spaces
+from torchcaps.poses import register_pose_space as register_pose_space
 from torchcaps.routing import Routing as Routing
 from torchcaps.routing import RoutingOutput as RoutingOutput
 from torchcaps.routing import create_routing as create_routing
 from torchcaps.routing import list_routings as list_routings
+from torchcaps.routing import register_routing as register_routing
 
 __version__: str

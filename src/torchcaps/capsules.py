@@ -21,7 +21,7 @@ def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
     check_floating("vectors", vectors)
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
     zero = square == 0
-    # The root's slope at 0 is infinite: keep 0 out of it, then put it back (pitfall 4).
+    # The square root's gradient at 0 is infinite: keep 0 out of it, then put it back.
     return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
 
 
@@ -45,6 +45,10 @@ def _ratio(n: Tensor) -> Tensor:
     return 1 / (1 + n)
 
 
+def _none(n: Tensor) -> Tensor:
+    return torch.ones_like(n)
+
+
 # Each gives f(n) / n for a length n > 0, and its limit at n = 0.
 SQUASHES: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "hinton": (_hinton, 0.0),
@@ -52,6 +56,7 @@ SQUASHES: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "tanh": (_tanh, 1.0),
     "exp": (_exp, 1.0),
     "ratio": (_ratio, 1.0),
+    "none": (_none, 1.0),
 }
 
 
@@ -62,10 +67,11 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
     kind      :math:`f(n)`
     ========  ==============================  ===========================================
     hinton    :math:`n^2 / (1 + n^2)`         Sabour et al. 2017; shrinks short vectors
-    half      :math:`n^2 / (0.5 + n^2)`       the same, kinder to short vectors
+    half      :math:`n^2 / (0.5 + n^2)`       shrinks short vectors less
     tanh      :math:`\tanh n`
     exp       :math:`1 - e^{-n}`
     ratio     :math:`n / (1 + n)`
+    none      :math:`n`                       the vector as it is: its length may exceed 1
     ========  ==============================  ===========================================
 
     Value and gradient are finite at the zero vector, and for any length up to 1e18.
@@ -88,7 +94,7 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
 
 
 class Capsules(NamedTuple):
-    """What passes between layers: how each entity stands, and whether it is there.
+    """What passes between layers: the pose of each entity, and whether it is present.
 
     Attributes:
         pose: `[B, N, D]`, or `[B, H, W, C, D]` on a grid. Matrix poses are flattened row by row.
@@ -109,5 +115,5 @@ class Capsules(NamedTuple):
         return cls(vectors, length(vectors))
 
     def flatten(self) -> Capsules:
-        """Forget the grid: `[B, H, W, C, D]` to `[B, H·W·C, D]`, ordered by row, column, type."""
+        """Drop the grid: `[B, H, W, C, D]` to `[B, H·W·C, D]`, ordered by row, column, type."""
         return Capsules(self.pose.flatten(1, -2), self.activation.flatten(1))

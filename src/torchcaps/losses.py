@@ -29,7 +29,7 @@ def margin_loss(
 
     .. math:: \sum_k T_k \max(0, m^+ - \|v_k\|)^2 + \lambda (1 - T_k) \max(0, \|v_k\| - m^-)^2
 
-    The lengths go in as they are: a softmax before it would cancel the margins (pitfall 6).
+    The lengths go in as they are: a softmax before it would cancel the margins.
 
     Args:
         scores: lengths `[B, classes]`.
@@ -69,12 +69,12 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
     check_number("margin", margin)
     target = target.long().unsqueeze(1)
     gap = (margin - (scores.gather(1, target) - scores)).clamp(min=0).square()
-    # The target class itself would add a constant m² (pitfall 14).
+    # The target class itself would add a constant m².
     return gap.scatter(1, target, 0.0).sum(1).mean()
 
 
 def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float = 0.0005) -> Tensor:
-    """Squared error, **summed** over pixels (pitfall 7), mean over the batch, times a small weight.
+    """Squared error, **summed** over pixels, mean over the batch, times a small weight.
 
     Args:
         reconstruction: `[B, C, H, W]`.

@@ -28,15 +28,17 @@ from torchcaps.routing import RoutingOutput
 
 
 def _plain(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
-    return layer.route(capsules)
+    output: RoutingOutput = layer(capsules, coupling=True)
+    return output
 
 
-def _as_it_trains(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
-    return layer.route(capsules, coupling=False)
+def _fused(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
+    output: RoutingOutput = layer(capsules)
+    return output
 
 
-# A layer may take a fused kernel where nobody looks at the couplings; the laws hold for both.
-FORMS = (_plain, _as_it_trains)
+# Without couplings a layer may use a fused kernel; the laws hold for both forms.
+FORMS = (_plain, _fused)
 
 
 def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
@@ -101,7 +103,10 @@ def assert_child_permutation(
     moved = Capsules(capsules.pose[..., order, :], capsules.activation[..., order])
     twin = deepcopy(layer)
     with torch.no_grad():
-        twin.weight.copy_((permute_weight or _permute_children)(layer.weight, order))  # type: ignore[operator,arg-type]
+        for name in ("weight", "log_prior"):
+            parameter = getattr(layer, name, None)
+            if parameter is not None and layer.votes(capsules).row_dims:
+                getattr(twin, name).copy_((permute_weight or _permute_children)(parameter, order))
     for form in FORMS:
         before, after = form(layer, capsules), form(twin, moved)
         _assert_close(after.pose, before.pose, atol, "poses after permuting children")
@@ -148,10 +153,9 @@ def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) ->
     names = [name for name, _ in layer.named_parameters()]
     parameters = tuple(p.detach().clone().requires_grad_() for p in layer.parameters())
 
-    def run(pose: Tensor, activation: Tensor, *values: Tensor) -> tuple[Tensor, Tensor]:
-        return tuple(
-            torch.func.functional_call(layer, dict(zip(names, values)), (Capsules(pose, activation),))
-        )
+    def run(pose: Tensor, activation: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        children = Capsules(pose, activation)
+        return torch.func.functional_call(layer, dict(zip(names, values)), (children,))[:3]
 
     pose = capsules.pose.detach().double().requires_grad_()
     activation = capsules.activation.detach().double().requires_grad_()
@@ -159,8 +163,6 @@ def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) ->
 
 
 def _permute_children(weight: Tensor, order: Tensor) -> Tensor:
-    if weight.ndim == 3:  # shared by all children
-        return weight
     return weight.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1)
 
 

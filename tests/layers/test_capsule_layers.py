@@ -1,6 +1,7 @@
 """What all capsule layers share: construction, shapes, precision, copies, compilation, and their doors."""
 
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from builders import GEOMETRIES, ROUTINGS, children, small
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, kernels
+from torchcaps.poses import VectorPose
 from torchcaps.routing import EMRouting
 from torchcaps.votes import ConvVotes
 
@@ -18,19 +20,19 @@ def test_weights_and_couplings_have_the_documented_shapes() -> None:
     flat, grid = children((6, 8)), children((7, 9, 2, 16))
     dense = DenseCaps(6, 8, 3, 4)
     assert dense.weight.shape == (6, 3, 8, 4)
-    assert dense.route(flat).coupling.shape == (2, 6, 3)
+    assert dense(flat, coupling=True).coupling.shape == (2, 6, 3)
     shared = SharedCaps(8, 3, 4)
     assert shared.weight.shape == (3, 8, 4)
-    assert shared.route(flat).pose.shape == (2, 3, 4)
+    assert shared(flat, coupling=True).pose.shape == (2, 3, 4)
     conv = ConvCaps(2, 5, kernel_size=3, stride=2)
     assert conv.weight.shape == (18, 5, 4, 4)
-    routed = conv.route(grid)
+    routed = conv(grid, coupling=True)
     assert routed.pose.shape == (2, 3, 4, 5, 16)
     assert routed.activation.shape == routed.logits.shape == (2, 3, 4, 5)
     assert routed.coupling.shape == (2, 3, 4, 18, 5)
     classes = ClassCaps(2, 5)
     assert classes.weight.shape == (2, 5, 4, 4)
-    assert classes.route(grid).coupling.shape == (2, 7 * 9 * 2, 5)
+    assert classes(grid, coupling=True).coupling.shape == (2, 7 * 9 * 2, 5)
 
 
 def test_dense_layers_take_a_grid_and_bare_vectors() -> None:
@@ -39,8 +41,8 @@ def test_dense_layers_take_a_grid_and_bare_vectors() -> None:
 
 
 def test_a_conv_layer_over_the_whole_image_is_a_dense_one() -> None:
-    conv = ConvCaps(2, 3, kernel_size=3, pose_size=2)
-    dense = DenseCaps(18, 4, 3, 4, matrix=True, routing=conv.routing)
+    conv = ConvCaps(2, 3, kernel_size=3, in_dim=4)
+    dense = DenseCaps(18, 4, 3, 4, pose="matrix", routing=conv.routing)
     dense.weight = conv.weight
     capsules = children((3, 3, 2, 4))
     torch.testing.assert_close(conv(capsules).pose[:, 0, 0], dense(capsules).pose)
@@ -90,14 +92,55 @@ def test_an_object_is_taken_as_routing_and_serves_any_layer() -> None:
         assert layer(children(shape)).pose.isfinite().all()
 
 
-def test_watchers_see_the_children_until_they_stop() -> None:
-    layer, capsules = small("dense", "dynamic")
-    seen: list[Capsules] = []
-    stop = layer.watch(seen.append)
-    layer(capsules)
-    stop()
-    layer(capsules)
-    assert len(seen) == 1
+def test_forward_returns_everything_and_couplings_only_if_asked_for() -> None:
+    layer, capsules = small("conv", "em")
+    plain, full = layer(capsules), layer(capsules, coupling=True)
+    assert plain.coupling is None
+    assert full.coupling is not None
+    torch.testing.assert_close(plain.logits, full.logits)
+    assert full.capsules == Capsules(full.pose, full.activation)
+
+
+def test_the_output_of_a_layer_is_the_input_of_the_next() -> None:
+    first = ConvCaps(2, 3, kernel_size=3)
+    second = ClassCaps(3, 4)
+    grid = first(children((5, 5, 2, 16)))
+    torch.testing.assert_close(second(grid).pose, second(Capsules(grid.pose, grid.activation)).pose)
+
+
+@pytest.mark.parametrize("geometry", ["dense", "shared", "conv", "class"])
+def test_a_start_in_the_shape_of_the_couplings_is_what_routing_starts_from(geometry: str) -> None:
+    layer, capsules = small(geometry, "dynamic", iterations=1)
+    even = layer(capsules, coupling=True).coupling
+    assert even is not None
+    again = layer(capsules, start=even, coupling=True)
+    torch.testing.assert_close(again.coupling, even)
+    first = layer.history(capsules, start=even)[0]
+    torch.testing.assert_close(first.pose, again.pose)
+
+
+@pytest.mark.parametrize("routing", ["dynamic", "em", "kmeans", "uniform"])
+@pytest.mark.parametrize("geometry", ["dense", "shared", "conv", "class"])
+def test_a_learned_prior_starts_even_and_is_learned(geometry: str, routing: str) -> None:
+    layer, capsules = small(geometry, routing)
+    twin, _ = small(geometry, routing, learn_prior=True)
+    twin.load_state_dict({**layer.state_dict(), "log_prior": torch.zeros_like(twin.log_prior)})
+    torch.testing.assert_close(twin(capsules).pose, layer(capsules).pose, atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        twin.log_prior.copy_(torch.randn_like(twin.log_prior))
+    output = twin(capsules, coupling=True)
+    even, learned = (each.history(capsules)[0].coupling for each in (layer, twin))
+    assert not torch.allclose(even, learned, atol=1e-2)
+    (output.pose.square().sum() + output.logits.square().sum()).backward()
+    assert twin.log_prior.grad.abs().sum() > 0
+
+
+def test_a_prior_alone_decides_what_one_iteration_of_uniform_routing_does() -> None:
+    layer = DenseCaps(2, 3, 2, 3, routing="uniform", learn_prior=True)
+    with torch.no_grad():
+        layer.log_prior.copy_(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    coupling = layer(torch.randn(1, 2, 3), coupling=True).coupling
+    torch.testing.assert_close(coupling[0], layer.log_prior.softmax(1))
 
 
 compiled = [
@@ -127,8 +170,8 @@ def test_exports(geometry: str, routing: str) -> None:
 
 DENSE, CONV, CLASS = (
     DenseCaps(6, 8, 3, 4),
-    ConvCaps(2, 3, kernel_size=3, pose_size=2),
-    ClassCaps(2, 3, pose_size=2),
+    ConvCaps(2, 3, kernel_size=3, in_dim=4),
+    ClassCaps(2, 3, in_dim=4),
 )
 flat = torch.ones(2, 6, 8)
 
@@ -159,7 +202,7 @@ flat = torch.ones(2, 6, 8)
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(layer: Any, given: Any, says: str) -> None:
-    for call in (layer, layer.route, layer.history):
+    for call in (layer, partial(layer, coupling=True), layer.history):
         with pytest.raises(ValueError, match=says):
             call(given)
 
@@ -171,25 +214,27 @@ def test_what_does_not_fit_is_refused_by_name(layer: Any, given: Any, says: str)
         (lambda: DenseCaps(6, -8, 3, 4), "in_dim"),
         (lambda: DenseCaps(6, 8, 3.0, 4), "out_capsules"),
         (lambda: DenseCaps(6, 8, 3, "4"), "out_dim"),
-        (lambda: DenseCaps(6, 8, 3, 8, matrix=True), "in_dim = out_dim = P·P"),
-        (lambda: DenseCaps(6, 8, 3, 4, matrix="no"), "matrix must be True or False"),
+        (lambda: DenseCaps(6, 8, 3, 8, pose="matrix"), "in_dim = out_dim = P·P"),
+        (lambda: DenseCaps(6, 8, 3, 4, pose="matrx"), "did you mean 'matrix'"),
+        (lambda: DenseCaps(6, 8, 3, 4, pose=True), "pose must be a name or a PoseSpace"),
+        (lambda: DenseCaps(6, 8, 3, 4, pose=VectorPose(8, 5)), "out_dim=4, but the pose space"),
         (lambda: DenseCaps(6, 8, 3, 4, routing="emm"), "did you mean 'em'"),
         (lambda: DenseCaps(6, 8, 3, 4, routing=EMRouting), "routing must be a name or a Routing"),
-        (lambda: DenseCaps(6, 8, 3, 4, routing=EMRouting(), iterations=2), "routing is an object already"),
+        (lambda: DenseCaps(6, 8, 3, 4, routing=EMRouting(), iterations=2), "routing is already an object"),
         (lambda: DenseCaps(6, 8, 3, 4, iteration=2), "did you mean 'iterations'"),
-        (lambda: DenseCaps(6, 8, 3, 4, parents=2), "parents is the layer's to set"),
-        (lambda: DenseCaps(6, 8, 3, 4, pose_size=2), "pose_size is the layer's to set"),
+        (lambda: DenseCaps(6, 8, 3, 4, parents=2), "parents is set by the layer"),
+        (lambda: DenseCaps(6, 8, 3, 4, pose_dim=2), "pose_dim is set by the layer"),
         (lambda: SharedCaps(8, 0, 4), "out_capsules"),
         (lambda: ConvCaps(0, 3, kernel_size=3), "in_types"),
         (lambda: ConvCaps(2, 0, kernel_size=3), "out_types"),
         (lambda: ConvCaps(2, 3, kernel_size=(3, 3)), "kernel_size"),
         (lambda: ConvCaps(2, 3, kernel_size=3, stride=0), "stride"),
         (lambda: ConvCaps(2, 3, kernel_size=3, padding=3), "padding must be below kernel_size"),
-        (lambda: ConvCaps(2, 3, kernel_size=3, pose_size=0), "pose_size"),
-        (lambda: ConvCaps(2, 3, kernel_size=3, dims=3), "dims must be 2 whole numbers"),
-        (lambda: ConvCaps(2, 3, kernel_size=3, dims=(3, 0)), "dims"),
+        (lambda: ConvCaps(2, 3, kernel_size=3, in_dim=0), "in_dim"),
+        (lambda: ConvCaps(2, 3, kernel_size=3, in_dim=16, out_dim=9), "in_dim = out_dim = P·P"),
+        (lambda: ConvCaps(2, 3, kernel_size=3, pose="vector", in_dim=3, out_dim=0), "out_dim"),
         (lambda: ClassCaps(2, 0), "classes"),
-        (lambda: ClassCaps(2, 3, pose_size=1), "coordinates"),
+        (lambda: ClassCaps(2, 3, in_dim=1), "coordinates"),
         (lambda: ClassCaps(2, 3, coordinates="no"), "coordinates must be True or False"),
     ],
 )

@@ -12,15 +12,15 @@ from torch._inductor.utils import run_and_get_code
 
 from builders import children
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, create_model, kernels
+from torchcaps._compiling import INLINE_VOTES
 from torchcaps.layers import CapsuleLayer
-from torchcaps.votes import INLINE_VOTES
 
 # A layer, and the shape of its children.
 LAYERS: dict[str, tuple[Callable[[], CapsuleLayer], tuple[int, ...]]] = {
     "em class": (lambda: ClassCaps(3, 5, iterations=2), (3, 4, 3, 16)),
     "em conv": (lambda: ConvCaps(3, 4, kernel_size=3, stride=2, padding=1), (5, 6, 3, 16)),
-    "em dense": (lambda: DenseCaps(6, 16, 3, 16, matrix=True), (6, 16)),
-    "em shared": (lambda: SharedCaps(16, 3, 16, matrix=True), (6, 16)),
+    "em dense": (lambda: DenseCaps(6, 16, 3, 16, pose="matrix"), (6, 16)),
+    "em shared": (lambda: SharedCaps(16, 3, 16, pose="matrix"), (6, 16)),
     "em mixing": (lambda: ClassCaps(3, 5, activation="mixing", covariance="spherical"), (3, 4, 3, 16)),
     "dynamic dense": (lambda: DenseCaps(6, 8, 3, 16), (6, 8)),
     "dynamic conv": (

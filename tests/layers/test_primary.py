@@ -18,7 +18,7 @@ def test_vector_capsules_are_squashed_channels() -> None:
 
 
 def test_matrix_capsules_are_linear_with_a_sigmoid_of_their_own() -> None:
-    layer = MatrixPrimaryCaps(3, 4, pose_size=2)
+    layer = MatrixPrimaryCaps(3, 4, pose_dim=4)
     features = torch.randn(2, 3, 5, 6)
     capsules, doubled = layer(features), layer(2 * features)
     assert capsules.pose.shape == (2, 5, 6, 4, 4)
@@ -27,7 +27,7 @@ def test_matrix_capsules_are_linear_with_a_sigmoid_of_their_own() -> None:
 
 
 def test_gradients_flow() -> None:
-    for layer in (PrimaryCaps(2, 2, 2).double(), MatrixPrimaryCaps(2, 2, pose_size=2).double()):
+    for layer in (PrimaryCaps(2, 2, 2).double(), MatrixPrimaryCaps(2, 2, pose_dim=4).double()):
         images = torch.randn(1, 2, 2, 2, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(lambda x, layer=layer: tuple(layer(x)), images)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchcaps import create_model
-from torchcaps.votes import INLINE_VOTES
+from torchcaps._compiling import INLINE_VOTES
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,53 @@ def test_trace_names_the_layers_from_the_bottom_up() -> None:
         "second",
         "classes",
     ]
-    assert not model.first._watchers
+    assert not model.first._forward_pre_hooks
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_forward_hooks_fire_on_every_layer(name: str) -> None:
+    """Tools such as torchinfo and FSDP see a layer only if the model calls it."""
+    model = build(name)
+    called = set()
+    for module in model.modules():
+        module.register_forward_hook(lambda module, _args, _output: called.add(module))
+    model(images_for(model))
+    containers = (torch.nn.Sequential, torch.nn.ModuleList)
+    missing = [
+        type(module).__name__
+        for module in model.modules()
+        if module not in called and not isinstance(module, containers)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("option", "wanted"),
+    [
+        ("in_chans", "in_channels"),
+        ("img_size", "image_size"),
+        ("n_classes", "num_classes"),
+        ("num_clases", "num_classes"),
+    ],
+)
+def test_names_of_other_libraries_are_answered_with_ours(option: str, wanted: str) -> None:
+    with pytest.raises(ValueError, match=f"has no option '{option}': did you mean '{wanted}'"):
+        create_model("capsnet_small", **{option: 3})
+
+
+def test_a_squash_reaches_both_layers_and_the_primary_one_can_differ() -> None:
+    model = create_model("capsnet_small", squash="half")
+    assert (model.primary.squash, model.classes.routing.squash) == ("half", "half")
+    model = create_model("capsnet_small", primary_squash="none")
+    assert (model.primary.squash, model.classes.routing.squash) == ("none", "hinton")
+    assert model(torch.rand(2, 1, 28, 28)).scores.isfinite().all()
+
+
+def test_matrix_capsules_read_larger_images_than_they_were_built_for() -> None:
+    model = create_model("matrix_capsnet_small", image_size=28)
+    assert model(torch.rand(2, 1, 40, 33)).scores.shape == (2, 10)
+    with pytest.raises(ValueError, match="second capsule layer needs at least 3"):
+        model(torch.rand(2, 1, 16, 16))
 
 
 def test_decoder_draws_the_target_in_training_and_the_longest_in_test() -> None:
@@ -210,7 +256,7 @@ def test_bad_sizes_are_named(name: str, bad: dict[str, Any]) -> None:
         ("norb_cnn", {"dropuot": 0.1}, "did you mean 'dropout'"),
         ("pooled_cnn", {"iterations": 3}, "model 'pooled_cnn' has no option 'iterations'"),
         ("capsnet", {"routing": "dyn"}, "did you mean 'dynamic'"),
-        ("capsnet", {"routing": EMRouting(), "iterations": 2}, "routing is an object already"),
+        ("capsnet", {"routing": EMRouting(), "iterations": 2}, "routing is already an object"),
         ("capsnet", {"iterations": 0}, "iterations"),
         ("capsnet", {"channels": 0}, "channels"),
         ("capsnet", {"decoder": 5}, "decoder"),

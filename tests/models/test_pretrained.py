@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torchcaps import create_model
 from torchcaps._files import digest
 from torchcaps.errors import DataError
 from torchcaps.models import list_pretrained, pretrained
-from torchcaps.models.weights import ModelCard, load_weights, save_weights
+from torchcaps.models.weights import ModelCard, load_weights, read_tensors, save_weights
 from torchcaps.training.publish.ship import check_shipped, keep_entry
 
 CARD = ModelCard(
@@ -38,7 +39,7 @@ def test_pretrained_takes_sizes_options_and_weights_from_the_file(folder: Path) 
     model = create_model("pooled_cnn", pretrained="letters")
     assert model.num_classes == 3
     assert model.image_size == (16, 16)
-    assert not model.training
+    assert model.training  # as every other model, and as in timm
     saved, _ = load_weights(folder / "small.safetensors")
     images = torch.rand(2, 1, 16, 16)
     assert torch.equal(model(images).scores, saved(images).scores)
@@ -57,12 +58,63 @@ def test_an_option_that_was_left_alone_is_not_said_to_be_none(folder: Path) -> N
         create_model("pooled_cnn", pretrained="letters", hidden=7)
 
 
+def test_another_option_than_the_weights_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"have stages=\[\[4\], \[4\]\], not \[\[8\], \[4\]\]"):
+        create_model("pooled_cnn", pretrained="letters", stages=[[8], [4]])
+
+
+def test_another_number_of_classes_gets_a_new_class_layer(folder: Path) -> None:
+    trained = create_model("pooled_cnn", pretrained="letters")
+    model = create_model("pooled_cnn", pretrained="letters", num_classes=7)
+    assert model.new_parameters == ("head.2.weight", "head.2.bias")
+    assert model.training
+    assert model(torch.rand(2, 1, 16, 16)).scores.shape == (2, 7)
+    own, other = dict(model.named_parameters()), dict(trained.named_parameters())
+    for name in own:
+        assert torch.equal(own[name], other[name]) is (name not in model.new_parameters)
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_other_channels_keep_the_features_of_a_gray_image(folder: Path, channels: int) -> None:
+    trained = create_model("pooled_cnn", pretrained="letters").eval()
+    model = create_model("pooled_cnn", pretrained="letters", in_channels=channels).eval()
+    assert model.new_parameters == ()
+    gray = torch.rand(2, 1, 16, 16)
+    torch.testing.assert_close(
+        model(gray.expand(-1, channels, -1, -1)).scores, trained(gray).scores, atol=1e-6, rtol=1e-5
+    )
+
+
+def test_another_image_size_is_taken_where_the_network_reads_any(folder: Path) -> None:
+    model = create_model("pooled_cnn", pretrained="letters", image_size=28)
+    assert (model.image_size, model.new_parameters) == ((28, 28), ())
+
+
+def test_frozen_layers_do_not_train(folder: Path) -> None:
+    model = create_model("pooled_cnn", pretrained="letters", num_classes=7, freeze=True)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained == set(model.new_parameters)
+    model = create_model("pooled_cnn", pretrained="letters", freeze=["features"])
+    trained = {name.split(".")[0] for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained == {"head"}
+
+
 @pytest.mark.parametrize(
-    "asked", [{"num_classes": 10}, {"num_classes": (3, 3)}, {"image_size": 28}, {"stages": [[8], [4]]}]
+    ("freeze", "message"),
+    [(["featurs"], "did you mean 'features'"), ("features", "names of layers"), ([1], "names of layers")],
 )
-def test_other_sizes_than_the_weights_are_refused(folder: Path, asked: dict) -> None:
-    with pytest.raises(ValueError, match=f"have {next(iter(asked))}="):
-        create_model("pooled_cnn", pretrained="letters", **asked)
+def test_what_cannot_be_frozen_is_named(folder: Path, freeze: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create_model("pooled_cnn", pretrained="letters", freeze=freeze)
+
+
+def test_freezing_everything_needs_pretrained_weights() -> None:
+    with pytest.raises(ValueError, match="needs pretrained weights"):
+        create_model("pooled_cnn", freeze=True)
+
+
+def test_true_takes_the_only_weights_there_are(folder: Path) -> None:
+    assert create_model("pooled_cnn", pretrained=True).num_classes == 3
 
 
 def test_unknown_weights_are_named(folder: Path) -> None:
@@ -93,7 +145,7 @@ def test_a_missing_file_is_named(folder: Path) -> None:
 def test_weights_of_another_name_are_named(folder: Path, what: str, value: str) -> None:
     (entry,) = json.loads((folder / "index.json").read_text())
     (folder / "index.json").write_text(json.dumps([{**entry, what: value}]))
-    said = "of the model pooled_cnn, not capsnet" if what == "model" else "trained on letters, not words"
+    said = "of pooled_cnn trained on letters, not of"
     asked = {"model": "pooled_cnn", "data": "letters"} | {what: value}
     with pytest.raises(ValueError, match=f"small.safetensors holds weights {said}"):
         create_model(asked["model"], pretrained=asked["data"])
@@ -117,18 +169,22 @@ def test_a_damaged_file_whose_digest_fits_is_named(folder: Path) -> None:
         create_model("pooled_cnn", pretrained="letters")
 
 
+def tensors_of(folder: Path) -> tuple[dict[str, torch.Tensor], str]:
+    return read_tensors(folder / "small.safetensors")[0], "small.safetensors"
+
+
 def test_weights_of_another_shape_are_named(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"is \[4\] in the file and \[8\] in the model"):
+    with pytest.raises(ValueError, match=r"is \[4, 1, 3, 3\] in the file and \[8, 1, 3, 3\] in the model"):
         pretrained.load_tensors(
             create_model("pooled_cnn", num_classes=3, image_size=16, stages=[[8], [4]]),
-            folder / "small.safetensors",
+            *tensors_of(folder),
         )
 
 
 def test_weights_that_are_missing_are_named(folder: Path) -> None:
     deeper = create_model("pooled_cnn", num_classes=3, image_size=16, stages=[[4, 4], [4]])
     with pytest.raises(ValueError, match="does not fit"):
-        pretrained.load_tensors(deeper, folder / "small.safetensors")
+        pretrained.load_tensors(deeper, *tensors_of(folder))
 
 
 def test_a_newer_entry_takes_the_place_of_the_older(tmp_path: Path) -> None:

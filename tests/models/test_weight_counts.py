@@ -45,6 +45,6 @@ def test_the_twins_are_equally_heavy_and_the_small_network_is_small() -> None:
 
 
 def test_vector_poses_take_a_full_matrix_for_every_vote() -> None:
-    matrix, vector = (weights("matrix_capsnet_small", **NORB, vectors=vectors) for vectors in (False, True))
+    matrix, vector = (weights("matrix_capsnet_small", **NORB, pose=pose) for pose in ("matrix", "vector"))
     votes = 9 * 8 * 16 + 9 * 16 * 16 + 16 * 5
     assert vector - matrix == votes * (16 * 16 - 4 * 4)

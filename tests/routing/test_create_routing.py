@@ -49,8 +49,8 @@ def test_a_bad_option_is_named(name: str, options: dict[str, Any]) -> None:
         create_routing(name, **options)
 
 
-def test_a_bias_needs_the_pose_size() -> None:
-    with pytest.raises(ValueError, match="pose_size"):
+def test_a_bias_needs_the_pose_dim() -> None:
+    with pytest.raises(ValueError, match="pose_dim"):
         create_routing("dynamic", bias=True)
 
 
@@ -69,7 +69,7 @@ def test_unknown_options_suggest_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((VOTES.pose, torch.ones(2, 5)), "votes must be Votes"),
+        ((VOTES.pose, torch.ones(2, 5)), "votes must be an instance of Votes"),
         ((VOTES, torch.ones(2, 6)), r"activation must be \[B=2, N=5\]"),
         ((VOTES, [1.0]), "activation must be a tensor"),
         ((VOTES, torch.ones(2, 5, dtype=torch.int64)), "activation must be a floating"),

@@ -41,7 +41,7 @@ def test_what_tells_equal_parents_apart_is_not_forgotten(update: str) -> None:
     """With votes of nothing there is nothing to learn: the couplings stay what they were."""
     votes = SharedVotes(torch.zeros(1, 5, 4), torch.randn(3, 4, 5))
     start = shares(votes)
-    routed = DynamicRouting(iterations=3, update=update)(votes, torch.ones(1, 5), start)
+    routed = DynamicRouting(iterations=3, update=update)(votes, torch.ones(1, 5), start, coupling=True)
     torch.testing.assert_close(routed.coupling, start)
 
 
@@ -54,7 +54,7 @@ def test_even_shares_are_as_good_as_no_start(update: str) -> None:
     even = votes.uniform()
     assert torch.equal(logits_of(votes, even), torch.zeros_like(even))
     routing, present = DynamicRouting(update=update), torch.ones(2, 50)
-    given, none = routing(votes, present, even), routing(votes, present)
+    given, none = (routing(votes, present, each, coupling=True) for each in (even, None))
     torch.testing.assert_close(given.coupling, none.coupling)
     torch.testing.assert_close(given.pose, none.pose)
 
@@ -83,7 +83,10 @@ def test_gradients_reach_a_start() -> None:
 def test_half_precision_starts_are_read_in_full() -> None:
     votes = twins()
     hard = votes.hard(torch.randn(2, 1, 12, 3))
-    full, half = (DynamicRouting()(votes, torch.ones(2, 12), each).coupling for each in (hard, hard.half()))
+    full, half = (
+        DynamicRouting()(votes, torch.ones(2, 12), each, coupling=True).coupling
+        for each in (hard, hard.half())
+    )
     assert full is not None
     torch.testing.assert_close(half, full)
 

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import references
 from builders import FEW, children
-from torchcaps import Capsules, ClassCaps, ConvCaps
+from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps
 from torchcaps.layers import CapsuleLayer
 from torchcaps.routing import EMRouting, RoutingOutput
 from torchcaps.votes import SharedVotes
@@ -52,14 +52,14 @@ def test_conv_em_equals_the_papers_procedure(stride: int, case) -> None:
         kernel_size=kernel,
         stride=stride,
         padding=padding,
-        pose_size=2,
+        in_dim=4,
         iterations=iterations,
         inverse_temperature=0.5,
     ).double()
     betas = random_betas(layer)
     capsules = children((*grid, 2, 4), dtype=double)
     with torch.no_grad():
-        routed = layer.route(capsules)
+        routed = layer(capsules, coupling=True)
     pose, activation = capsules.pose[1].numpy(), capsules.activation[1].numpy()
     votes = references.conv_votes(pose, layer.weight.detach().numpy(), kernel, stride, padding)
     mu, act, R = references.em_routing(
@@ -78,11 +78,11 @@ def test_conv_em_equals_the_papers_procedure(stride: int, case) -> None:
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
 def test_class_em_equals_the_papers_procedure(iterations: int) -> None:
-    layer = ClassCaps(2, 3, pose_size=2, iterations=iterations).double()
+    layer = ClassCaps(2, 3, in_dim=4, iterations=iterations).double()
     betas = random_betas(layer)
     capsules = children((3, 5, 2, 4), dtype=double)
     with torch.no_grad():
-        routed = layer.route(capsules)
+        routed = layer(capsules, coupling=True)
     votes = references.class_votes(capsules.pose[0].numpy(), layer.weight.detach().numpy())
     mu, act, _ = references.em_routing(
         votes, capsules.activation[0].numpy(), iterations=iterations, beta_u=betas[0], beta_a=betas[1]
@@ -170,8 +170,8 @@ def test_temperature_rises_as_published() -> None:
 
 
 def test_logit_is_what_the_activation_was_pressed_from() -> None:
-    layer = ConvCaps(2, 3, kernel_size=3, pose_size=2, inverse_temperature=1.0)
-    routed = layer.route(children((4, 4, 2, 4)))
+    layer = ConvCaps(2, 3, kernel_size=3, in_dim=4, inverse_temperature=1.0)
+    routed = layer(children((4, 4, 2, 4)), coupling=True)
     torch.testing.assert_close(torch.sigmoid(routed.logits), routed.activation)
 
 
@@ -192,18 +192,46 @@ def test_children_out_of_reach_of_float32_are_still_shared_out(seed: int) -> Non
     layer = ConvCaps(4, 8, kernel_size=3, stride=2)
     activation = torch.zeros(2, 7, 7, 4)
     activation[:, 3, 3, 0] = 1
-    for values in layer.route(Capsules(3e15 * torch.randn(2, 7, 7, 4, 16), activation)):
+    for values in layer(Capsules(3e15 * torch.randn(2, 7, 7, 4, 16), activation), coupling=True):
         assert values.isfinite().all()
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_child_of_1e15_in_several_fields_has_finite_slopes(seed: int) -> None:
     torch.manual_seed(seed)
-    layer = ConvCaps(1, 2, kernel_size=2, padding=1, pose_size=2, activation="mixing")
+    layer = ConvCaps(1, 2, kernel_size=2, padding=1, in_dim=4, activation="mixing")
     pose = (1e15 * torch.randn(1, 1, 1, 1, 4)).requires_grad_()
     activation = torch.rand(1, 1, 1, 1, requires_grad=True)
-    routed = layer.route(Capsules(pose, activation))
+    routed = layer(Capsules(pose, activation), coupling=True)
     (routed.pose.sum() + routed.activation.sum()).backward()
     for tensor in (pose, activation, layer.weight):
         assert tensor.grad is not None
         assert tensor.grad.isfinite().all()
+
+
+def test_mixing_proportions_of_the_layer_add_up_to_one_over_all_parents() -> None:
+    """In a convolutional layer the shares of each field add up to more: a child is in several fields."""
+    children_below = children((5, 5, 2, 4))
+    layer = ConvCaps(2, 3, kernel_size=3, in_dim=4, activation="mixing_layer")
+    whole = layer(children_below).activation.flatten(1).sum(1)
+    torch.testing.assert_close(whole, torch.ones(2))
+    layer = ConvCaps(2, 3, kernel_size=3, in_dim=4, activation="mixing")
+    assert layer(children_below).activation.flatten(1).sum(1).min() > 1.5
+
+
+def test_beta_can_be_shared_by_all_types_of_a_layer() -> None:
+    layer = DenseCaps(4, 16, 3, 16, pose="matrix", routing="em", share_beta=True)
+    assert layer.routing.beta_u.shape == layer.routing.beta_a.shape == (1,)
+    own = DenseCaps(4, 16, 3, 16, pose="matrix", routing="em")
+    own.load_state_dict(
+        {name: value.expand_as(own.state_dict()[name]) for name, value in layer.state_dict().items()}
+    )
+    below = children((4, 16))
+    torch.testing.assert_close(layer(below).logits, own(below).logits)
+
+
+def test_a_factor_on_the_inverse_temperature_acts_in_training_alone() -> None:
+    routing = EMRouting(inverse_temperature=0.5, decay=0.0)
+    routing.inverse_temperature_factor = 0.1
+    assert routing.inverse_temperature_at(0) == pytest.approx(0.05)
+    assert routing.eval().inverse_temperature_at(0) == 0.5

@@ -34,7 +34,9 @@ def test_hard_euclidean_is_lloyds_algorithm_iteration_by_iteration() -> None:
 def test_small_temperature_goes_over_into_hard_assignment(metric: str) -> None:
     votes = SharedVotes(torch.randn(2, 12, 4, dtype=double), torch.randn(3, 4, 4, dtype=double))
     activation = torch.rand(2, 12, dtype=double)
-    cold, hard = (KMeansRouting(metric=metric, temperature=t)(votes, activation) for t in (1e-6, 0))
+    cold, hard = (
+        KMeansRouting(metric=metric, temperature=t)(votes, activation, coupling=True) for t in (1e-6, 0)
+    )
     torch.testing.assert_close(cold.pose, hard.pose)
     torch.testing.assert_close(cold.coupling, hard.coupling)
 

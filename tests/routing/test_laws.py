@@ -61,7 +61,7 @@ def test_same_numbers_every_time(routing: str, geometry: str) -> None:
     runs = []
     for _ in range(2):
         pose = capsules.pose.clone().requires_grad_()
-        routed = layer.route(capsules._replace(pose=pose))
+        routed = layer(capsules._replace(pose=pose), coupling=True)
         (routed.pose.sum() + routed.activation.sum()).backward()
         runs.append((*routed, pose.grad))
     for first, second in zip(*runs):
@@ -74,7 +74,7 @@ def test_trace_ends_where_route_does(routing: str, geometry: str) -> None:
     layer, capsules = small(geometry, routing)
     trace = layer.history(capsules)
     assert len(trace) == layer.routing.iterations
-    for last, routed in zip(trace[-1], layer.route(capsules)):
+    for last, routed in zip(trace[-1], layer(capsules, coupling=True)):
         assert torch.equal(last, routed)
 
 
@@ -82,7 +82,7 @@ def test_trace_ends_where_route_does(routing: str, geometry: str) -> None:
 def test_fewer_iterations_are_a_prefix(routing: str) -> None:
     longer, capsules = small("conv", routing, iterations=4)
     shorter, _ = small("conv", routing, iterations=2)
-    assert torch.equal(longer.history(capsules)[1].pose, shorter.route(capsules).pose)
+    assert torch.equal(longer.history(capsules)[1].pose, shorter(capsules, coupling=True).pose)
 
 
 def capsules_of(capsules, dtype: torch.dtype):

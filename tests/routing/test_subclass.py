@@ -30,16 +30,16 @@ class TwiceEM(EMRouting):
 def test_overridden_dynamic_is_what_trains() -> None:
     layer = DenseCaps(6, 8, 3, 4, routing=Twice())
     children = Capsules.from_vectors(torch.randn(2, 6, 8))
-    torch.testing.assert_close(layer(children).pose, layer.route(children).pose)
+    torch.testing.assert_close(layer(children).pose, layer(children, coupling=True).pose)
 
 
 def test_overridden_em_is_what_trains() -> None:
     layer = ConvCaps(2, 3, kernel_size=3, routing=TwiceEM(3))
     children = Capsules(torch.randn(2, 5, 5, 2, 16), torch.rand(2, 5, 5, 2))
-    torch.testing.assert_close(layer(children).pose, layer.route(children).pose)
+    torch.testing.assert_close(layer(children).pose, layer(children, coupling=True).pose)
 
 
 def test_a_bias_of_another_size_is_refused() -> None:
-    layer = DenseCaps(6, 8, 3, 4, routing=create_routing("dynamic", bias=True, pose_size=1, parents=3))
-    with pytest.raises(ValueError, match="pose_size=1"):
+    layer = DenseCaps(6, 8, 3, 4, routing=create_routing("dynamic", bias=True, pose_dim=1, parents=3))
+    with pytest.raises(ValueError, match="pose_dim=1"):
         layer(torch.randn(2, 6, 8))

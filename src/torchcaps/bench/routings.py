@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from torchcaps import kernels
+from torchcaps._compiling import INLINE_VOTES
 from torchcaps.bench.measure import Row, gemm_rate, seconds
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, ClassCaps, ConvCaps, DenseCaps, SharedCaps
-from torchcaps.votes import INLINE_VOTES
 
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
@@ -61,8 +61,8 @@ def cases(routing: str) -> dict[str, Case]:
     }
     if routing == "em":
         flat = {
-            "dense": Case(DenseCaps(256, 16, 16, 16, matrix=True, **options), (256, 16), 256 * 16),
-            "shared": Case(SharedCaps(16, 10, 16, matrix=True, **options), (144, 16), 144 * 10),
+            "dense": Case(DenseCaps(256, 16, 16, 16, pose="matrix", **options), (256, 16), 256 * 16),
+            "shared": Case(SharedCaps(16, 10, 16, pose="matrix", **options), (144, 16), 144 * 10),
         }
     first = ConvCaps(32, 32, kernel_size=3, stride=2, **options)
     second = ConvCaps(32, 32, kernel_size=3, **options)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torchcaps.kernels import choice
 from torchcaps.kernels.em import contiguous
+from torchcaps.poses import VectorPose
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
 
 
@@ -33,13 +34,13 @@ def route(
     """
     weight = votes.weight
     if (
-        votes.matrix
+        type(votes.space) is not VectorPose
         or not isinstance(votes, (DenseVotes, SharedVotes))
         or not choice.fits(votes.pose, weight, bias)
     ):
         return None
     if bias is not None:
-        bias = bias.expand(votes.parents, votes.pose_size)
+        bias = bias.expand(votes.parents, votes.pose_dim)
     pose, _ = dynamic_forward(
         votes.pose, weight if weight.ndim == 4 else weight.unsqueeze(0), bias, isinstance(votes, SharedVotes),
         iterations, accumulate, leaky, through_all,

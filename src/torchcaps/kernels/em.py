@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import choice
+from torchcaps.poses import MatrixPose
 from torchcaps.votes import ClassVotes, Votes
 
 SIDE = 4
@@ -38,7 +39,7 @@ def route(
     """
     weight = votes.weight
     if (
-        not votes.matrix
+        type(votes.space) is not MatrixPose
         or weight.shape[-1] != SIDE
         or not choice.fits(votes.pose, activation, weight, *(beta or ()))
     ):

@@ -1,4 +1,4 @@
-"""Capsule layers, each usable alone inside anybody's network."""
+"""Capsule layers, each usable alone inside any network."""
 
 from torchcaps.layers.base import CapsuleLayer
 from torchcaps.layers.conv import ClassCaps, ConvCaps

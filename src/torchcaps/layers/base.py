@@ -1,71 +1,108 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from torchcaps._checks import check_floating
+from torchcaps._checks import check_flag, check_floating
 from torchcaps.capsules import Capsules
+from torchcaps.poses import PoseSpace
 from torchcaps.routing import Routing, RoutingOutput, create_routing, routing_options
 from torchcaps.votes import Votes
 
 
 class CapsuleLayer(nn.Module, ABC):
-    """Children vote, a routing clusters: capsules in, capsules out. Geometry is left to subclasses.
+    """Children vote, a routing clusters the votes: capsules in, capsules out. Subclasses say who votes.
 
     Args:
+        space: how a pose becomes a vote.
+        rows: leading sizes of the weight, such as `(N,)` for N children; empty if all children share it.
+        parents: number of parent types, J.
         routing: name of a routing, or a `Routing` object.
-        parents: number of parent types.
-        pose_size: numbers in a parent's pose.
+        learn_prior: learn which parents each child prefers before any agreement: `log_prior` `[*rows, J]`,
+            the logits of the first assignment. They start at 0, even shares.
         routing_options: for a routing given by name.
     """
 
     def __init__(
-        self, routing: str | Routing, parents: int, pose_size: int, routing_options: dict[str, Any]
+        self,
+        space: PoseSpace,
+        rows: tuple[int, ...],
+        parents: int,
+        *,
+        routing: str | Routing,
+        learn_prior: bool = False,
+        routing_options: dict[str, Any],
     ) -> None:
         super().__init__()
-        self.routing = make_routing(routing, parents, pose_size, routing_options)
-        self._watchers: list[Callable[[Capsules], None]] = []
+        self.space = space
+        self.routing = make_routing(routing, parents, space.out_dim, routing_options)
+        self.weight = nn.Parameter(space.initial_weight(*rows, parents))
+        self.log_prior: nn.Parameter | None = None
+        if check_flag("learn_prior", learn_prior):
+            self.log_prior = nn.Parameter(torch.zeros(*rows, parents))
 
     @abstractmethod
     def votes(self, capsules: Capsules) -> Votes:
         """The lazy votes of these children."""
 
-    def forward(self, capsules: Capsules | Tensor) -> Capsules:
-        """Parents of the given children."""
-        routed = self.route(capsules, coupling=False)
-        return Capsules(routed.pose, routed.activation)
+    def forward(
+        self,
+        capsules: Capsules | RoutingOutput | Tensor,
+        *,
+        start: Tensor | None = None,
+        coupling: bool = False,
+    ) -> RoutingOutput:
+        """Parents of the given children.
 
-    def route(self, capsules: Capsules | Tensor, *, coupling: bool = True) -> RoutingOutput:
-        """Parents with the couplings that led to them; `coupling=False` may leave those out, to save time."""
-        capsules = as_capsules(capsules)
-        for watcher in self._watchers:
-            watcher(capsules)
-        votes = self.votes(capsules)
-        return _lay_out(self.routing(votes, capsules.activation.flatten(1), coupling=coupling), votes)
-
-    def watch(self, watcher: Callable[[Capsules], None]) -> Callable[[], None]:
-        """Show `watcher` the children of every later call; the function returned ends that."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
-
-    def history(self, capsules: Capsules | Tensor) -> list[RoutingOutput]:
-        """What `route` gives, after every iteration."""
+        Args:
+            capsules: the children; the output of another layer, or a tensor of vectors, will do.
+            start: the assignment to start from, in the shape of the couplings; over all parents of a child
+                it adds up to 1. By default even shares, or the learned prior.
+            coupling: whether to return the couplings as well; without them a fused kernel can be used.
+        """
         capsules = as_capsules(capsules)
         votes = self.votes(capsules)
+        routed = self.routing(
+            votes, capsules.activation.flatten(1), self._start(votes, start), coupling=coupling
+        )
+        return _as_grid(routed, votes)
+
+    def history(
+        self, capsules: Capsules | RoutingOutput | Tensor, *, start: Tensor | None = None
+    ) -> list[RoutingOutput]:
+        """What `forward` returns, with couplings, after every iteration."""
+        capsules = as_capsules(capsules)
+        votes = self.votes(capsules)
+        activation = capsules.activation.flatten(1)
         return [
-            _lay_out(routed, votes) for routed in self.routing.history(votes, capsules.activation.flatten(1))
+            _as_grid(routed, votes)
+            for routed in self.routing.history(votes, activation, self._start(votes, start))
         ]
 
+    def _start(self, votes: Votes, start: Tensor | None) -> Tensor | None:
+        if start is not None:
+            positions = (1, 2) if votes.grid else ()
+            return start.flatten(*positions) if positions else start.unsqueeze(1)
+        if self.log_prior is None:
+            return None
+        logits = votes.expand_rows(self.log_prior.to(votes.pose.dtype))
+        return votes.softmax(logits.expand(votes.batch, -1, -1, -1))
 
-def as_capsules(capsules: Capsules | Tensor) -> Capsules:
-    """Capsules as they are; a bare tensor as vector capsules, whose lengths are their activations."""
+    def extra_repr(self) -> str:
+        """Sizes, as `print(model)` shows them."""
+        return f"weight={list(self.weight.shape)}, pose={self.space!r}"
+
+
+def as_capsules(capsules: Capsules | RoutingOutput | Tensor) -> Capsules:
+    """Pose and activation of capsules; a bare tensor holds vectors, whose lengths are their activations."""
     if isinstance(capsules, Tensor):
         check_floating("pose", capsules, 3)
         return Capsules.from_vectors(capsules)
+    if isinstance(capsules, RoutingOutput):
+        return capsules.capsules
     if not isinstance(capsules, tuple) or len(capsules) != 2:
         raise ValueError(
             f"capsules must be Capsules(pose, activation) or a pose tensor, got {type(capsules).__name__}"
@@ -81,42 +118,30 @@ def as_capsules(capsules: Capsules | Tensor) -> Capsules:
     return capsules
 
 
-def make_routing(routing: str | Routing, parents: int, pose_size: int, options: dict[str, Any]) -> Routing:
-    """A routing for a layer with so many parent types and pose numbers."""
+def make_routing(routing: str | Routing, parents: int, pose_dim: int, options: dict[str, Any]) -> Routing:
+    """The routing of a layer with these sizes."""
     if isinstance(routing, Routing):
         if options:
-            raise ValueError(f"routing is an object already: set {', '.join(sorted(options))} when making it")
+            names = ", ".join(sorted(options))
+            raise ValueError(f"routing is already an object: set {names} when you create it")
         return routing
     if not isinstance(routing, str):
         raise ValueError(f"routing must be a name or a Routing, got {type(routing).__name__}")
-    known = {"parents": parents, "pose_size": pose_size}
+    known = {"parents": parents, "pose_dim": pose_dim}
     for name in known.keys() & options.keys():
-        raise ValueError(f"{name} is the layer's to set, not an option of its routing")
+        raise ValueError(f"{name} is set by the layer and is not an option of its routing")
     return create_routing(
         routing, **{k: v for k, v in known.items() if k in routing_options(routing)}, **options
     )
 
 
-def initial_weight(
-    children: tuple[int, ...], parents: int, size_in: int, size_out: int, *, matrix: bool
-) -> Tensor:
-    """Where the matrices start.
+def _as_grid(routed: RoutingOutput, votes: Votes) -> RoutingOutput:
+    """Positions P as their grid, or left out if there is only one."""
 
-    Vector poses from N(0, 0.1²): from N(0, 1) a network does not train (pitfall 16). Matrix poses near the
-    identity, so that a vote starts as the child's own pose.
-    """
-    shape = (*children, parents, size_in, size_out)
-    if matrix:
-        return torch.eye(size_in) + 0.1 * torch.randn(shape)
-    return 0.1 * torch.randn(shape)
-
-
-def _lay_out(routed: RoutingOutput, votes: Votes) -> RoutingOutput:
-    """Positions P as the grid they make, or left out where there is only one."""
-
-    def shape(values: Tensor | None) -> Tensor | None:
-        if values is None:
-            return None
+    def shape(values: Tensor) -> Tensor:
         return values.squeeze(1) if votes.grid is None else values.unflatten(1, votes.grid)
 
-    return RoutingOutput(*(shape(values) for values in routed))  # type: ignore[arg-type]
+    pose, activation, logits, coupling = routed
+    return RoutingOutput(
+        shape(pose), shape(activation), shape(logits), None if coupling is None else shape(coupling)
+    )

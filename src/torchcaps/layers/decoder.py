@@ -10,10 +10,10 @@ from torchcaps._checks import check_count, check_counts, check_dtype, check_targ
 
 
 class Decoder(nn.Module):
-    """Draws the image that one class capsule stands for, from its pose alone.
+    """Draws the image of one class capsule from its pose alone.
 
-    In the place of all capsules but the chosen one stand zeros, so the network learns to put all that it
-    needs to draw into the pose of the right capsule.
+    All capsules but the chosen one are set to zero, so that the network learns to put everything needed to
+    draw an object into the pose of its class capsule.
 
     Args:
         classes: number of class capsules, J.
@@ -43,15 +43,15 @@ class Decoder(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, pose: Tensor, target: Tensor) -> Tensor:
-        """Draw what the capsule `target` of each sample says."""
+        """Draw the capsule `target` of each sample."""
         check_tensor("pose", pose, "B J D", J=self.classes, D=self.dim)
         weight = next(self.parameters())
         if weight.dtype in (torch.float16, torch.bfloat16):
             pose = pose.to(weight.dtype)  # routing gives float32 even in a network of half precision
         check_dtype("pose", pose, weight)
         check_target(target, pose)
-        # The chosen pose is laid among zeros, not multiplied by a mask: nothing of the others gets in, were
-        # it infinite. Gathering that capsule's weights per sample instead was measured 2 to 7 times slower.
+        # The chosen pose is copied into zeros, not multiplied by a mask, so that infinities of other capsules
+        # stay out. Gathering that capsule's weights per sample instead was measured 2 to 7 times slower.
         place = target.long()[:, None, None].expand(-1, 1, self.dim)
         alone = torch.zeros_like(pose).scatter(1, place, pose.gather(1, place))
         return self.layers(alone.flatten(1)).unflatten(1, self.image_shape)

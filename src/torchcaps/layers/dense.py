@@ -1,44 +1,31 @@
 from __future__ import annotations
 
-from math import isqrt
 from typing import Any
 
-from torch import nn
-
-from torchcaps._checks import check_count, check_flag
+from torchcaps._checks import check_count
 from torchcaps.capsules import Capsules
-from torchcaps.layers.base import CapsuleLayer, initial_weight
+from torchcaps.layers.base import CapsuleLayer
+from torchcaps.poses import PoseSpace, create_pose_space
 from torchcaps.routing import Routing
 from torchcaps.votes import DenseVotes, SharedVotes
 
 
-def pose_sides(in_dim: int, out_dim: int, matrix: bool) -> tuple[int, int]:
-    """The last two sizes of a weight between poses of so many numbers."""
-    check_count("in_dim", in_dim)
-    check_count("out_dim", out_dim)
-    if not check_flag("matrix", matrix):
-        return in_dim, out_dim
-    side = isqrt(in_dim)
-    if side * side != in_dim or in_dim != out_dim:
-        raise ValueError(f"matrix poses need in_dim = out_dim = P·P, got in_dim={in_dim}, out_dim={out_dim}")
-    return side, side
-
-
 class DenseCaps(CapsuleLayer):
-    """Every child votes for every parent, with a matrix of its own per pair.
+    """Every child votes for every parent, with a weight of its own per pair.
 
     Args:
         in_capsules: number of children, N.
         in_dim: numbers in a child's pose.
         out_capsules: number of parents, J.
         out_dim: numbers in a parent's pose.
-        matrix: poses are P×P matrices (`in_dim = out_dim = P·P`) rather than vectors.
+        pose: pose space: `"vector"`, `"matrix"` (`in_dim = out_dim = P·P`), or a `PoseSpace`.
         routing: name of a routing, or a `Routing`.
+        learn_prior: learn which parents each child prefers, `log_prior` `[N, J]`.
         routing_options: such as `iterations`, for a routing given by name.
 
-    Shape: `Capsules` of pose `[B, N, in_dim]` (a grid of N capsules in all will do, and so will a bare tensor
-    of vectors) to `Capsules` of pose `[B, J, out_dim]`; `weight` is `[N, J, in_dim, out_dim]`, or
-    `[N, J, P, P]`; couplings are `[B, N, J]`.
+    Shape: `Capsules` of pose `[B, N, in_dim]` (a grid of N capsules in all, or a tensor of vectors, fits too)
+    to pose `[B, J, out_dim]`; `weight` is `[N, J, in_dim, out_dim]`, or `[N, J, P, P]`; couplings are
+    `[B, N, J]`.
 
     Example:
         >>> import torch
@@ -46,6 +33,8 @@ class DenseCaps(CapsuleLayer):
         >>> digits = layer(Capsules.from_vectors(torch.randn(2, 1152, 8)))
         >>> digits.pose.shape, digits.activation.shape
         (torch.Size([2, 10, 16]), torch.Size([2, 10]))
+        >>> layer(torch.randn(2, 1152, 8), coupling=True).coupling.shape
+        torch.Size([2, 1152, 10])
     """
 
     def __init__(
@@ -55,38 +44,37 @@ class DenseCaps(CapsuleLayer):
         out_capsules: int,
         out_dim: int,
         *,
-        matrix: bool = False,
+        pose: str | PoseSpace = "vector",
         routing: str | Routing = "dynamic",
+        learn_prior: bool = False,
         **routing_options: Any,
     ) -> None:
-        check_count("in_capsules", in_capsules)
-        check_count("out_capsules", out_capsules)
-        sides = pose_sides(in_dim, out_dim, matrix)
-        super().__init__(routing, out_capsules, out_dim, routing_options)
-        self.matrix = matrix
-        self.weight = nn.Parameter(initial_weight((in_capsules,), out_capsules, *sides, matrix=matrix))
+        super().__init__(
+            create_pose_space(pose, in_dim, out_dim),
+            (check_count("in_capsules", in_capsules),),
+            check_count("out_capsules", out_capsules),
+            routing=routing,
+            learn_prior=learn_prior,
+            routing_options=routing_options,
+        )
 
     def votes(self, capsules: Capsules) -> DenseVotes:
         """Votes `[B, 1, N, J, D]`."""
-        return DenseVotes(capsules.flatten().pose, self.weight, matrix=self.matrix)
-
-    def extra_repr(self) -> str:
-        """Sizes, as `print(model)` shows them."""
-        return f"weight={list(self.weight.shape)}, matrix={self.matrix}"
+        return DenseVotes(capsules.flatten().pose, self.weight, self.space)
 
 
 class SharedCaps(CapsuleLayer):
-    """Every child votes with the same matrices, one per parent: it takes any number of children.
+    """Every child votes with the same weights, one per parent: it takes any number of children.
 
-    On top of a convolutional network it reads images of any size, and several objects though it was trained
-    on one.
+    On top of a convolutional network it reads images of any size, and several objects after training on one.
 
     Args:
         in_dim: numbers in a child's pose.
         out_capsules: number of parents, J.
         out_dim: numbers in a parent's pose.
-        matrix: poses are P×P matrices (`in_dim = out_dim = P·P`) rather than vectors.
+        pose: pose space: `"vector"`, `"matrix"` (`in_dim = out_dim = P·P`), or a `PoseSpace`.
         routing: name of a routing, or a `Routing`.
+        learn_prior: learn which parents children prefer, `log_prior` `[J]`.
         routing_options: such as `iterations`, for a routing given by name.
 
     Shape: `Capsules` of pose `[B, N, in_dim]` for any N to pose `[B, J, out_dim]`; `weight` is
@@ -105,20 +93,20 @@ class SharedCaps(CapsuleLayer):
         out_capsules: int,
         out_dim: int,
         *,
-        matrix: bool = False,
+        pose: str | PoseSpace = "vector",
         routing: str | Routing = "dynamic",
+        learn_prior: bool = False,
         **routing_options: Any,
     ) -> None:
-        check_count("out_capsules", out_capsules)
-        sides = pose_sides(in_dim, out_dim, matrix)
-        super().__init__(routing, out_capsules, out_dim, routing_options)
-        self.matrix = matrix
-        self.weight = nn.Parameter(initial_weight((), out_capsules, *sides, matrix=matrix))
+        super().__init__(
+            create_pose_space(pose, in_dim, out_dim),
+            (),
+            check_count("out_capsules", out_capsules),
+            routing=routing,
+            learn_prior=learn_prior,
+            routing_options=routing_options,
+        )
 
     def votes(self, capsules: Capsules) -> SharedVotes:
         """Votes `[B, 1, N, J, D]`."""
-        return SharedVotes(capsules.flatten().pose, self.weight, matrix=self.matrix)
-
-    def extra_repr(self) -> str:
-        """Sizes, as `print(model)` shows them."""
-        return f"weight={list(self.weight.shape)}, matrix={self.matrix}"
+        return SharedVotes(capsules.flatten().pose, self.weight, self.space)

@@ -11,7 +11,7 @@ from torchcaps.votes import at_least_float32
 def convolution(
     in_channels: int, out_channels: int, kernel_size: int, stride: int, padding: int, bias: bool = True
 ) -> nn.Conv2d:
-    """A square convolution whose sizes were looked at."""
+    """A square convolution, its sizes checked."""
     check_count("in_channels", in_channels)
     check_count("kernel_size", kernel_size)
     check_count("stride", stride)
@@ -20,7 +20,7 @@ def convolution(
 
 
 def check_features(features: Tensor, conv: nn.Conv2d) -> None:
-    """Refuse a feature map that the convolution cannot read."""
+    """Raise for a feature map that does not fit the convolution."""
     check_tensor("features", features, "B C H W", C=conv.in_channels)
     check_dtype("features", features, conv.weight)
     least = conv.kernel_size[0] - 2 * int(conv.padding[0])
@@ -31,7 +31,7 @@ def check_features(features: Tensor, conv: nn.Conv2d) -> None:
 class PrimaryCaps(nn.Module):
     """From feature maps to vector capsules: a convolution whose channels are grouped into poses.
 
-    The D numbers of a pose are D channels at **one** pixel (pitfall 3), squashed.
+    The D numbers of a pose are D channels at **one** pixel , squashed.
 
     Args:
         in_channels: channels of the feature map.
@@ -73,17 +73,17 @@ class PrimaryCaps(nn.Module):
 
 
 class MatrixPrimaryCaps(nn.Module):
-    """From feature maps to matrix capsules: linear poses, and a sigmoid for each activation.
+    """From feature maps to matrix capsules: linear poses, and a sigmoid activation for each.
 
     Args:
         in_channels: channels of the feature map.
         types: capsule types per position, C.
-        pose_size: P of the P×P poses.
+        pose_dim: numbers in a pose, P·P of P×P matrices.
         kernel_size: of the convolution.
         stride: of the convolution.
         padding: of the convolution.
 
-    Shape: `[B, in_channels, H, W]` to `Capsules` of pose `[B, H', W', C, P·P]`.
+    Shape: `[B, in_channels, H, W]` to `Capsules` of pose `[B, H', W', C, pose_dim]`.
 
     Example:
         >>> MatrixPrimaryCaps(64, 8)(torch.randn(2, 64, 14, 14)).pose.shape
@@ -95,19 +95,19 @@ class MatrixPrimaryCaps(nn.Module):
         in_channels: int,
         types: int,
         *,
-        pose_size: int = 4,
+        pose_dim: int = 16,
         kernel_size: int = 1,
         stride: int = 1,
         padding: int = 0,
     ) -> None:
         super().__init__()
-        self.types, self.pose_size = check_count("types", types), check_count("pose_size", pose_size)
-        channels = types * (pose_size**2 + 1)
+        self.types, self.pose_dim = check_count("types", types), check_count("pose_dim", pose_dim)
+        channels = types * (pose_dim + 1)
         self.conv = convolution(in_channels, channels, kernel_size, stride, padding, bias=False)
 
     def forward(self, features: Tensor) -> Capsules:
         """Capsules of a feature map."""
         check_features(features, self.conv)
-        size = self.pose_size**2
-        pose, activation = self.conv(features).permute(0, 2, 3, 1).split([self.types * size, self.types], -1)
-        return Capsules(pose.unflatten(-1, (self.types, size)), torch.sigmoid(activation))
+        sizes = [self.types * self.pose_dim, self.types]
+        pose, activation = self.conv(features).permute(0, 2, 3, 1).split(sizes, -1)
+        return Capsules(pose.unflatten(-1, (self.types, self.pose_dim)), torch.sigmoid(activation))

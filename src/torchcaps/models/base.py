@@ -7,19 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts, check_dtype, check_tensor
+from torchcaps._compiling import INLINE_VOTES
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, Decoder
 from torchcaps.layers.base import as_capsules
 from torchcaps.routing import RoutingOutput
-from torchcaps.votes import INLINE_VOTES
 
 
 class Output(NamedTuple):
-    """What a model says of a batch.
+    """What a model returns for a batch.
 
     Attributes:
         scores: `[B, classes]`, from 0 to 1: the activations of the class capsules, or a CNN's probabilities.
-        logits: `[B, classes]`, the scores before they were pressed into 0..1; cross-entropy takes these.
+        logits: `[B, classes]`, before the sigmoid or softmax; cross-entropy takes these.
         capsules: class capsules, pose `[B, classes, D]`; `None` for a CNN.
         reconstruction: `[B, C, H, W]` drawn from one class capsule; `None` without a decoder.
     """
@@ -31,12 +31,12 @@ class Output(NamedTuple):
 
 
 class LayerHistory(NamedTuple):
-    """Everything that happened in one capsule layer.
+    """All iterations of the routing in one capsule layer.
 
     Attributes:
         name: of the layer inside the model.
         votes: `[B, P, I, J, D]`.
-        iterations: what the routing knew after each iteration, laid out as the layer does.
+        iterations: the output of the layer after each iteration.
     """
 
     name: str
@@ -45,7 +45,7 @@ class LayerHistory(NamedTuple):
 
 
 class Model(nn.Module):
-    """What all networks here share: sizes, a check of the images at the door, and ways to look inside.
+    """Base class of all networks here: sizes, a check of the images, and ways to look inside.
 
     Args:
         num_classes: number of classes.
@@ -53,7 +53,7 @@ class Model(nn.Module):
         image_size: height and width of an image, or one number for both.
     """
 
-    # A network that averages or routes over places reads any size; the others are built for one.
+    # A network that averages or routes over positions reads any size; the others are built for one.
     any_size = False
     # Names of the parameters that do not come from pretrained weights; `None` if none were loaded.
     new_parameters: tuple[str, ...] | None = None
@@ -68,7 +68,7 @@ class Model(nn.Module):
         self.decoder: Decoder | None = None
 
     def check_images(self, images: Tensor) -> None:
-        """Refuse images of another shape than the model was built for, saying which was expected."""
+        """Raise for images of another shape than the model was built for."""
         sizes = {"C": self.in_channels}
         if not self.any_size:
             sizes |= {"H": self.image_size[0], "W": self.image_size[1]}
@@ -76,11 +76,11 @@ class Model(nn.Module):
         check_dtype("images", images, next(self.parameters()))
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
-        """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, or else the best one."""
+        """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, by default the best one."""
         raise NotImplementedError
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Compile in place, as `torch.nn.Module.compile` does; the way to be fast on a GPU.
+        """Compile in place, as `torch.nn.Module.compile` does; recommended on a GPU.
 
         Unless a mode, options or another backend are given, votes are inlined into the sums over them.
         """
@@ -103,23 +103,24 @@ class Model(nn.Module):
 
     def routing_history(self, images: Tensor) -> list[LayerHistory]:
         """Every routing iteration of every capsule layer, from the bottom up; a CNN has none."""
-        inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
-        handles = []
+        children: list[tuple[str, CapsuleLayer, Capsules]] = []
 
-        def note(name: str, layer: CapsuleLayer, seen: Capsules) -> None:
-            inputs.append((name, layer, seen))
+        def keep(name: str, layer: CapsuleLayer, args: tuple[Any, ...]) -> None:
+            children.append((name, layer, as_capsules(args[0])))
 
-        for name, layer in self.named_modules():
-            if isinstance(layer, CapsuleLayer):
-                handles.append(layer.watch(partial(note, name, layer)))
+        handles = [
+            layer.register_forward_pre_hook(partial(keep, name))
+            for name, layer in self.named_modules()
+            if isinstance(layer, CapsuleLayer)
+        ]
         try:
             self(images)
         finally:
-            for stop in handles:
-                stop()
+            for handle in handles:
+                handle.remove()
         return [
-            LayerHistory(name, layer.votes(seen).tensor(), layer.history(seen))
-            for name, layer, seen in inputs
+            LayerHistory(name, layer.votes(below).tensor(), layer.history(below))
+            for name, layer, below in children
         ]
 
 

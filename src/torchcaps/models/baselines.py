@@ -91,11 +91,11 @@ class CapsNetCNN(Model):
 
 @register_model
 def norb_cnn(**options: Any) -> NorbCNN:
-    """The baseline for novel viewpoints: 4.2 M weights on 32×32."""
+    """The baseline for novel viewpoints: 4.2 M parameters on 32×32."""
     return NorbCNN(**options)
 
 
 @register_model
 def capsnet_cnn(**options: Any) -> CapsNetCNN:
-    """The baseline for MNIST: 35.4 M weights on 28×28."""
+    """The baseline for MNIST: 35.4 M parameters on 28×28."""
     return CapsNetCNN(**options)

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts
-from torchcaps.capsules import Capsules
 from torchcaps.layers import Decoder, DenseCaps, PrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent, longest
 from torchcaps.models.registry import register_model
 from torchcaps.routing import Routing
+from torchcaps.routing import routing_options as known_options
 
 
 class CapsNet(CapsuleModel):
@@ -27,6 +27,8 @@ class CapsNet(CapsuleModel):
         primary_dim: numbers in a primary pose.
         class_dim: numbers in a class pose.
         decoder: hidden sizes of the decoder; `None` for no decoder.
+        squash: member of the squash family, in the primary layer and in the routing.
+        primary_squash: another one for the primary layer, such as `"none"`.
         routing: name of a routing, or a `Routing`.
         routing_options: such as `iterations`.
     """
@@ -44,6 +46,8 @@ class CapsNet(CapsuleModel):
         primary_dim: int = 8,
         class_dim: int = 16,
         decoder: tuple[int, ...] | None = (512, 1024),
+        squash: str = "hinton",
+        primary_squash: str | None = None,
         routing: str | Routing = "dynamic",
         **routing_options: Any,
     ) -> None:
@@ -53,7 +57,11 @@ class CapsNet(CapsuleModel):
             size = conv_extent(self.name, "first convolution", size, 9)
             places *= conv_extent(self.name, "primary capsule layer", size, 9, 2)
         self.conv = nn.Conv2d(in_channels, check_count("channels", channels), 9)
-        self.primary = PrimaryCaps(channels, types, primary_dim, kernel_size=9, stride=2)
+        self.primary = PrimaryCaps(
+            channels, types, primary_dim, kernel_size=9, stride=2, squash=primary_squash or squash
+        )
+        if isinstance(routing, str) and "squash" in known_options(routing):
+            routing_options = {"squash": squash, **routing_options}
         self.classes = DenseCaps(
             places * types, primary_dim, num_classes, class_dim, routing=routing, **routing_options
         )
@@ -64,12 +72,11 @@ class CapsNet(CapsuleModel):
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]` and draw the capsule `target` `[B]`, or else the longest."""
         self.check_images(images)
-        routed = self.classes.route(self.primary(torch.relu(self.conv(images))), coupling=False)
-        capsules = Capsules(routed.pose, routed.activation)
+        routed = self.classes(self.primary(torch.relu(self.conv(images))))
         drawn = None
         if self.decoder is not None:
-            drawn = self.reconstruct(capsules, longest(routed.activation, target))
-        return Output(routed.activation, routed.logits, capsules, drawn)
+            drawn = self.reconstruct(routed.capsules, longest(routed.activation, target))
+        return Output(routed.activation, routed.logits, routed.capsules, drawn)
 
 
 # The paper's losses: lengths with a margin, and a small share of the drawing's error.
@@ -78,11 +85,11 @@ RECIPE = {"loss": {"name": "margin", "reconstruction": 0.0005}}
 
 @register_model(recipe=RECIPE)
 def capsnet(**options: Any) -> CapsNet:
-    """The paper's network: 6.8 M weights and a decoder of 1.4 M on 28×28."""
+    """The paper's network: 6.8 M parameters and a decoder of 1.4 M on 28×28."""
     return CapsNet(**options)
 
 
 @register_model(recipe=RECIPE)
 def capsnet_small(**options: Any) -> CapsNet:
-    """The same form at 0.96 M weights on 28×28, decoder included."""
+    """A smaller network of the same form: 0.96 M parameters on 28×28, decoder included."""
     return CapsNet(**{"channels": 64, "types": 8, "decoder": (128, 256), **options})

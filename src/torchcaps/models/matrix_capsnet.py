@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from torchcaps._checks import check_count, check_counts, check_flag
-from torchcaps.capsules import Capsules
+from torchcaps._checks import check_count, check_counts
 from torchcaps.layers import ClassCaps, ConvCaps, MatrixPrimaryCaps
 from torchcaps.models.base import CapsuleModel, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -27,16 +27,18 @@ class MatrixCapsNet(CapsuleModel):
     Args:
         num_classes: number of classes.
         in_channels: channels of an image.
-        image_size: height and width of an image.
+        image_size: the smallest height and width that will come; larger ones are read as well.
         channels: A, channels of the convolution.
         types: B, C, D: capsule types of the primary layer and of the two convolutional ones.
-        pose_size: P of the P×P poses.
-        vectors: take each pose for a vector of P² numbers, whose votes are made by P²×P² matrices.
-        coordinates: add its position to the vote of each last-layer capsule.
+        pose: pose space: `"matrix"`, or `"vector"` for poses that are vectors of as many numbers.
+        pose_dim: numbers in a pose: P·P of P×P matrices.
+        coordinates: add the position of each capsule of the last grid to its vote.
         routing: name of a routing.
         routing_options: such as `iterations`; the same for all three routed layers. EM starts from
             `TRAINABLE_EM` rather than from the paper's constants.
     """
+
+    any_size = True
 
     def __init__(
         self,
@@ -46,39 +48,38 @@ class MatrixCapsNet(CapsuleModel):
         image_size: int | tuple[int, int],
         channels: int = 32,
         types: tuple[int, int, int] = (32, 32, 32),
-        pose_size: int = 4,
-        vectors: bool = False,
+        pose: str = "matrix",
+        pose_dim: int = 16,
         coordinates: bool = True,
         routing: str = "em",
         **routing_options: Any,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        for size in self.image_size:
-            size = conv_extent("matrix_capsnet", "first convolution", size, 5, 2)
-            size = conv_extent("matrix_capsnet", "first capsule layer", size, 3, 2)
-            conv_extent("matrix_capsnet", "second capsule layer", size, 3)
+        self.check_size(self.image_size)
         primary, first, second = check_counts("types", types, 3)
         if routing == "em":
             routing_options = {**TRAINABLE_EM, **routing_options}
-        dims = (pose_size**2, pose_size**2) if check_flag("vectors", vectors) else None
-        options: dict[str, Any] = {
-            "pose_size": pose_size,
-            "dims": dims,
-            "routing": routing,
-            **routing_options,
-        }
+        options: dict[str, Any] = {"pose": pose, "in_dim": pose_dim, "routing": routing, **routing_options}
         self.conv = nn.Conv2d(in_channels, check_count("channels", channels), 5, 2)
-        self.primary = MatrixPrimaryCaps(channels, primary, pose_size=pose_size)
+        self.primary = MatrixPrimaryCaps(channels, primary, pose_dim=pose_dim)
         self.first = ConvCaps(primary, first, kernel_size=3, stride=2, **options)
         self.second = ConvCaps(first, second, kernel_size=3, **options)
         self.classes = ClassCaps(second, num_classes, coordinates=coordinates, **options)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
-        """Classify images `[B, C, H, W]`; there is nothing to draw, so `target` is not looked at."""
+        """Classify images `[B, C, H, W]`; there is no decoder, so `target` is not used."""
         self.check_images(images)
-        grid = self.second(self.first(self.primary(torch.relu(self.conv(images)))))
-        routed = self.classes.route(grid, coupling=False)
-        return Output(routed.activation, routed.logits, Capsules(routed.pose, routed.activation))
+        self.check_size(images.shape[2:])
+        routed = self.classes(self.second(self.first(self.primary(torch.relu(self.conv(images))))))
+        return Output(routed.activation, routed.logits, routed.capsules)
+
+    @staticmethod
+    def check_size(image_size: Sequence[int]) -> None:
+        """Raise for an image that is too small, naming the layer."""
+        for size in image_size:
+            size = conv_extent("matrix_capsnet", "first convolution", size, 5, 2)
+            size = conv_extent("matrix_capsnet", "first capsule layer", size, 3, 2)
+            conv_extent("matrix_capsnet", "second capsule layer", size, 3)
 
 
 RECIPE = {"optimizer": {"lr": 3e-3}}
@@ -88,11 +89,11 @@ ON = {"digits": {"options": {"size": 20}}}
 
 @register_model(recipe=RECIPE, on=ON)
 def matrix_capsnet(**options: Any) -> MatrixCapsNet:
-    """A = B = C = D = 32: 316 K weights for 5 classes."""
+    """A = B = C = D = 32: 316 K parameters for 5 classes."""
     return MatrixCapsNet(**options)
 
 
 @register_model(recipe=RECIPE, on=ON)
 def matrix_capsnet_small(**options: Any) -> MatrixCapsNet:
-    """A = 64, B = 8, C = D = 16: 68,618 weights for 5 classes and stereo images."""
+    """A = 64, B = 8, C = D = 16: 68,618 parameters for 5 classes and stereo images."""
     return MatrixCapsNet(**{"channels": 64, "types": (8, 16, 16), **options})

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from torchcaps._files import digest
 from torchcaps._registry import suggest
+from torchcaps.errors import RunError
 from torchcaps.models.base import Model
 from torchcaps.models.weights import read_tensors
 
@@ -81,7 +82,10 @@ def load_pretrained(
         options: of the model; those of the weights if not given.
     """
     path = pretrained_path(name, data)
-    tensors, card = read_tensors(path)
+    try:
+        tensors, card = read_tensors(path)
+    except RunError as fault:
+        raise ValueError(f"{fault}: install torchcaps again") from None
     try:
         trained = {size: card[size] for size in ("num_classes", "in_channels", "image_size")}
         described = (card["model"], card["facts"]["data"])

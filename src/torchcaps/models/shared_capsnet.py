@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts
-from torchcaps.capsules import Capsules
 from torchcaps.layers import SharedCaps
 from torchcaps.models.base import CapsuleModel, Model, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -24,7 +23,7 @@ class Features(nn.Sequential):
     Args:
         model: name of the network these are for, to say in an error.
         in_channels: channels of an image.
-        image_size: height and width that must fit; other sizes are looked at when they come.
+        image_size: height and width that must fit; other sizes are checked in `forward`.
         stages: channels of the convolutions, stage by stage.
     """
 
@@ -46,7 +45,7 @@ class Features(nn.Sequential):
         self.check_size(image_size)
 
     def check_size(self, image_size: Sequence[int]) -> None:
-        """Refuse an image that shrinks to nothing, saying where."""
+        """Raise for an image that is too small, naming the layer."""
         for size in image_size:
             for layer in self:
                 if isinstance(layer, nn.Conv2d):
@@ -61,7 +60,7 @@ class Features(nn.Sequential):
 
 
 class SharedCapsNet(CapsuleModel):
-    """Shared capsules on a small CNN: images of any size, several objects though trained on one.
+    """Shared capsules on a small CNN: images of any size, and several objects after training on one.
 
     Every place of the feature map is a child whose pose is its channels.
 
@@ -95,11 +94,11 @@ class SharedCapsNet(CapsuleModel):
         )
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
-        """Classify images `[B, C, H, W]`; there is nothing to draw, so `target` is not looked at."""
+        """Classify images `[B, C, H, W]`; there is no decoder, so `target` is not used."""
         self.check_images(images)
         children = self.features(images).flatten(2).transpose(1, 2)
-        routed = self.classes.route(children, coupling=False)
-        return Output(routed.activation, routed.logits, Capsules(routed.pose, routed.activation))
+        routed = self.classes(children)
+        return Output(routed.activation, routed.logits, routed.capsules)
 
 
 class PooledCNN(Model):
@@ -155,7 +154,7 @@ ON = {
 
 @register_model(recipe=RECIPE, on=ON)
 def shared_capsnet(**options: Any) -> SharedCapsNet:
-    """Ten shared capsules of 16 numbers on four convolutions, squashed by `half` as in the essay: 279 K."""
+    """Ten shared capsules of 16 numbers on four convolutions, squash `half` as in the essay: 279 K."""
     routing = options.get("routing", "dynamic")
     if isinstance(routing, str) and "squash" in routing_options(routing):
         options = {"squash": "half", **options}
@@ -164,5 +163,5 @@ def shared_capsnet(**options: Any) -> SharedCapsNet:
 
 @register_model(recipe=RECIPE, on=ON)
 def pooled_cnn(**options: Any) -> PooledCNN:
-    """The same convolutions under global average pooling: 277 K weights."""
+    """The same convolutions under global average pooling: 277 K parameters."""
     return PooledCNN(**options)

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_tensor
-from torchcaps.votes import Votes, at_least_float32, realize, weighted_sum
+from torchcaps._compiling import realize
+from torchcaps.capsules import Capsules
+from torchcaps.votes import Votes, at_least_float32, weighted_sum
 
 
 def dead(dtype: torch.dtype) -> float:
@@ -22,33 +24,39 @@ def dead(dtype: torch.dtype) -> float:
 
 
 class RoutingOutput(NamedTuple):
-    """What a routing found at one iteration.
+    """The parents after one iteration of routing: what a routing and a capsule layer return.
 
-    At P positions with J parent types, from I children in each field; a layer gives the same without P,
-    or with the grid `H', W'` in its place.
+    Shapes are for P positions with J parent types and I children in each field. A layer returns the same
+    without P, or with the grid `H', W'` in its place.
 
     Attributes:
         pose: `[B, P, J, D]`.
         activation: `[B, P, J]`, from 0 to 1.
-        coupling: `[B, P, I, J]`, the share of each child that each parent was given; over all parents of a
-            child it adds up to 1. `None` where a fused kernel was asked for capsules only.
-        logits: `[B, P, J]`, the activation before it was pressed into 0..1: what cross-entropy wants.
+        logits: `[B, P, J]`, the activation before the sigmoid, as cross-entropy takes it.
+        coupling: `[B, P, I, J]`, the share of each child that each parent gets; over all parents of a child
+            it adds up to 1. `None` unless it was asked for.
     """
 
     pose: Tensor
     activation: Tensor
-    coupling: Tensor | None
     logits: Tensor
+    coupling: Tensor | None = None
+
+    @property
+    def capsules(self) -> Capsules:
+        """Pose and activation, as the next layer takes them."""
+        return Capsules(self.pose, self.activation)
 
 
 class Routing(nn.Module, ABC):
     """A clustering of votes, written as a generator over its iterations.
 
-    A new algorithm is a subclass with an `iterate`; every layer and geometry can then use it.
+    A new algorithm is a subclass with an `iterate`. Registered with `register_routing`, every layer and
+    recipe can use it by name.
 
     Args:
-        parents: number of parent types; what a routing learns, it learns per type. With 1, all types
-            share it, so a routing made without knowing the layer still fits every layer.
+        parents: number of parent types; parameters of a routing are per type. With 1 they are shared by all
+            types, so that a routing object fits every layer.
         iterations: how many times parents are computed.
     """
 
@@ -61,25 +69,25 @@ class Routing(nn.Module, ABC):
     def iterate(
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
-        """Yield what is known after each iteration.
+        """Yield the parents after each iteration.
 
         Args:
             votes: the votes of the children, lazy.
             activation: of the children, `[B, N]`.
-            start: the assignment to begin with, `[B, P, I, J]`; by default each child is shared evenly
-                among its parents.
+            start: the assignment to start from, `[B, P, I, J]`; by default even shares over the parents of
+                each child.
         """
 
     def forward(
-        self, votes: Votes, activation: Tensor, start: Tensor | None = None, *, coupling: bool = True
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None, *, coupling: bool = False
     ) -> RoutingOutput:
-        """Route to the end and give the last iteration.
+        """The parents after the last iteration.
 
         Args:
             votes: see `iterate`.
             activation: see `iterate`.
             start: see `iterate`.
-            coupling: whether the caller looks at the couplings; a fused kernel may leave them out if not.
+            coupling: whether to return the couplings; a fused kernel, which has none, is used if not.
         """
         self._check(votes, activation, start)
         # Autocast would round every weighted sum to half precision, and rounding errors feed back here.
@@ -90,14 +98,14 @@ class Routing(nn.Module, ABC):
                     return fused
             for routed in self.iterate(votes, at_least_float32(activation), start):  # noqa: B007
                 pass
-        return routed
+        return routed if coupling else routed._replace(coupling=None)
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
-        """The last iteration by a kernel, without couplings; `None` where no kernel fits."""
+        """The last iteration by a fused kernel, without couplings; `None` where no kernel fits."""
         return None
 
     def history(self, votes: Votes, activation: Tensor, start: Tensor | None = None) -> list[RoutingOutput]:
-        """All iterations, first to last, from the same code that trains."""
+        """All iterations, first to last, with their couplings."""
         self._check(votes, activation, start)
         with without_autocast(votes.pose):
             return list(self.iterate(votes, at_least_float32(activation), start))
@@ -108,7 +116,9 @@ class Routing(nn.Module, ABC):
 
     def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
         if not isinstance(votes, Votes):
-            raise ValueError(f"votes must be Votes, such as DenseVotes, got {type(votes).__name__}")
+            raise ValueError(
+                f"votes must be an instance of Votes, such as DenseVotes, got {type(votes).__name__}"
+            )
         check_tensor("activation", activation, "B N", B=votes.batch, N=votes.total_children)
         sizes = {"B": votes.batch, "P": votes.positions, "I": votes.children, "J": votes.parents}
         if start is not None:
@@ -117,7 +127,9 @@ class Routing(nn.Module, ABC):
             if given is not None and at_least_float32(given).dtype != votes.pose.dtype:
                 raise ValueError(f"{name} must be {votes.pose.dtype} as the poses are, got {given.dtype}")
         if self.parents not in (1, votes.parents):
-            raise ValueError(f"routing was made for parents={self.parents}, the layer has {votes.parents}")
+            raise ValueError(
+                f"the routing was built for parents={self.parents}, the layer has {votes.parents}"
+            )
 
 
 def without_autocast(values: Tensor) -> AbstractContextManager[object]:
@@ -139,5 +151,5 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 def length_logit(activation: Tensor) -> Tensor:
-    """The logit of an activation that is a length, kept finite at 0 and 1."""
+    """The logits of activations that are lengths, finite at 0 and 1."""
     return torch.logit(activation, eps=1e-6)

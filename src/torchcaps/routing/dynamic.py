@@ -6,22 +6,23 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_count, check_flag
+from torchcaps._compiling import realize
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.kernels import dynamic as kernel
 from torchcaps.routing.base import Routing, RoutingOutput, dead, length_logit
-from torchcaps.votes import Votes, agreement, at_least_float32, realize, weighted_sum
+from torchcaps.votes import Votes, agreement, at_least_float32, weighted_sum
 
 
 def _fixed(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """The same function of votes, which gradients do not reach through it."""
+    """The same function of votes, without a gradient for the votes."""
     return lambda vote, other: function(vote.detach(), other)
 
 
 def logits_of(votes: Votes, coupling: Tensor) -> Tensor:
-    """The logits that make this coupling, `[B, P, I, J]`; those of even shares are 0.
+    """The logits that give this coupling, `[B, P, I, J]`; those of even shares are 0.
 
-    A share of 0 has a logit that is low but finite, for the sake of gradients. Counting from even shares
-    leaves the choice of none of the parents, whose logit is 0, as likely as it is without a start.
+    A share of 0 has a low but finite logit, so that gradients stay finite. Logits are relative to even
+    shares, so that in leaky routing "no parent", with logit 0, is as likely as without a start.
 
     Example:
         >>> from torchcaps.votes import SharedVotes
@@ -45,7 +46,7 @@ class DynamicRouting(Routing):
 
     so r iterations are r weighted sums and r − 1 updates of the logits. The length of :math:`v_j` is the
     parent's activation. A vector capsule's own activation is the length of its pose, so its votes carry it
-    already; an activation apart from the pose, as matrix capsules have, is not looked at.
+    already; a separate activation, as matrix capsules have, is not used.
 
     Couplings given as a `start` are what the paper calls log priors: the logits start at their logarithm.
 
@@ -57,15 +58,15 @@ class DynamicRouting(Routing):
             priors of a start are added each time.
         gradient: through `"all"` iterations, or the `"last"` only, its coupling taken as given.
         bias: learn a vector per parent type, added before the squash (as the authors' code does, from 0.1);
-            needs `pose_size`.
+            needs `pose_dim`.
         leaky: let a child also choose none of the parents.
         squash: a member of the squash family.
-        pose_size: numbers in a parent's pose; only a bias needs it.
+        pose_dim: numbers in a parent's pose; only a bias needs it.
 
     Example:
         >>> from torchcaps.votes import SharedVotes
         >>> votes = SharedVotes(torch.randn(2, 20, 8), torch.randn(3, 8, 16))
-        >>> routed = DynamicRouting(iterations=3)(votes, torch.ones(2, 20))
+        >>> routed = DynamicRouting(iterations=3)(votes, torch.ones(2, 20), coupling=True)
         >>> routed.pose.shape, routed.coupling.shape
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 20, 3]))
     """
@@ -80,7 +81,7 @@ class DynamicRouting(Routing):
         bias: bool = False,
         leaky: bool = False,
         squash: str = "hinton",
-        pose_size: int | None = None,
+        pose_dim: int | None = None,
     ) -> None:
         super().__init__(parents, iterations=iterations)
         self.update = check_choice("update", update, ("accumulate", "fixed_point"))
@@ -89,7 +90,7 @@ class DynamicRouting(Routing):
         self.leaky = check_flag("leaky", leaky)
         self.bias: nn.Parameter | None = None
         if check_flag("bias", bias):
-            size = check_count("pose_size", pose_size)
+            size = check_count("pose_dim", pose_dim)
             self.bias = nn.Parameter(torch.full((parents, size), 0.1))
 
     def iterate(
@@ -111,7 +112,7 @@ class DynamicRouting(Routing):
                 coupling = realize(votes.softmax(logits, leak=self.leaky))
             pose = self._parents(votes.reduce(_fixed(weighted_sum) if fixed else weighted_sum, coupling))
             presence = length(pose)
-            yield RoutingOutput(pose, presence, coupling, length_logit(presence))
+            yield RoutingOutput(pose, presence, length_logit(presence), coupling)
             if not last:
                 if self.gradient == "last":
                     pose = pose.detach()
@@ -120,7 +121,7 @@ class DynamicRouting(Routing):
                 coupling = None
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
-        """See `Routing.fused`; the kernel has the paper's squash, and knows nothing of subclasses."""
+        """See `Routing.fused`; the kernel has the paper's squash, and does not serve subclasses."""
         if type(self) is not DynamicRouting or self.squash != "hinton":
             return None
         pose = kernel.route(
@@ -134,14 +135,14 @@ class DynamicRouting(Routing):
         if pose is None:
             return None
         presence = length(pose)
-        return RoutingOutput(pose, presence, None, length_logit(presence))
+        return RoutingOutput(pose, presence, length_logit(presence))
 
     def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
         super()._check(votes, activation, start)
-        if self.bias is not None and self.bias.shape[1] != votes.pose_size:
+        if self.bias is not None and self.bias.shape[1] != votes.pose_dim:
             size = self.bias.shape[1]
             raise ValueError(
-                f"routing was made for pose_size={size}, the layer has poses of {votes.pose_size}"
+                f"the routing was built for pose_dim={size}, the layer has pose_dim={votes.pose_dim}"
             )
 
     def _parents(self, total: Tensor) -> Tensor:

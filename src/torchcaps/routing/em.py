@@ -36,13 +36,17 @@ class EMRouting(Routing):
     Args:
         parents: number of parent types; :math:`\beta_u, \beta_a` are learned per type.
         iterations: number of M-steps.
-        activation: `"mdl"` as above; `"mixing"` takes the share of the field's activation that a parent was
-            assigned, the mixing proportion of an ordinary mixture, for both the E-step and the output.
+        activation: `"mdl"` as above. `"mixing"` takes the mixing proportion of an ordinary mixture, both in
+            the E-step and as the output: the share of its field's activation that a parent is assigned.
+            In a convolutional layer a child is in several fields, so these shares add up to 1 over the
+            parents of one field only if no child has parents elsewhere. `"mixing_layer"` divides by the
+            activation of the whole layer instead: these shares add up to 1 over all parents.
         covariance: `"diagonal"` as in the paper, `"full"`, `"spherical"`, or `"fixed"` at `sigma`.
         inverse_temperature: :math:`\lambda`.
         decay: 0.95 in the schedule of :math:`\lambda_t`; 0 for a constant.
         normalize_mass: count mass in units of the layer's mean (children per parent), so that one
             :math:`\lambda` fits layers of any size.
+        share_beta: one :math:`\beta_u` and one :math:`\beta_a` for all parent types of the layer.
         beta_u: what :math:`\beta_u` starts from.
         beta_a: what :math:`\beta_a` starts from.
         epsilon: added to every variance.
@@ -50,7 +54,7 @@ class EMRouting(Routing):
 
     Example:
         >>> from torchcaps.votes import DenseVotes
-        >>> votes = DenseVotes(torch.randn(2, 6, 16), torch.randn(6, 3, 4, 4), matrix=True)
+        >>> votes = DenseVotes(torch.randn(2, 6, 16), torch.randn(6, 3, 4, 4), "matrix")
         >>> routed = EMRouting(parents=3)(votes, torch.rand(2, 6))
         >>> routed.pose.shape, routed.activation.shape
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 3]))
@@ -66,13 +70,14 @@ class EMRouting(Routing):
         inverse_temperature: float = 0.01,
         decay: float = 0.95,
         normalize_mass: bool = False,
+        share_beta: bool = False,
         beta_u: float = 0.0,
         beta_a: float = 0.0,
         epsilon: float = 1e-6,
         sigma: float = 1.0,
     ) -> None:
         super().__init__(parents, iterations=iterations)
-        self.activation = check_choice("activation", activation, ("mdl", "mixing"))
+        self.activation = check_choice("activation", activation, ("mdl", "mixing", "mixing_layer"))
         self.covariance = check_choice("covariance", covariance, COVARIANCES)
         self.gaussian = create_gaussian(covariance, epsilon=epsilon, sigma=sigma)
         self.inverse_temperature = check_number("inverse_temperature", inverse_temperature, above=True)
@@ -81,12 +86,16 @@ class EMRouting(Routing):
             raise ValueError(f"decay must be below 1, got {decay}")
         self.normalize_mass = check_flag("normalize_mass", normalize_mass)
         if activation == "mdl":
-            self.beta_u = nn.Parameter(torch.full((parents,), check_number("beta_u", beta_u, None)))
-            self.beta_a = nn.Parameter(torch.full((parents,), check_number("beta_a", beta_a, None)))
+            count = 1 if check_flag("share_beta", share_beta) else parents
+            self.beta_u = nn.Parameter(torch.full((count,), check_number("beta_u", beta_u, None)))
+            self.beta_a = nn.Parameter(torch.full((count,), check_number("beta_a", beta_a, None)))
+        # A schedule may raise λ over training, from a fraction of its value; tests use λ itself.
+        self.inverse_temperature_factor = 1.0
 
     def inverse_temperature_at(self, iteration: int) -> float:
         r""":math:`\lambda_t` at iteration t, counted from 0."""
-        return self.inverse_temperature * (1 - self.decay ** (iteration + 1))
+        factor = self.inverse_temperature_factor if self.training else 1.0
+        return self.inverse_temperature * factor * (1 - self.decay ** (iteration + 1))
 
     def iterate(
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
@@ -95,24 +104,29 @@ class EMRouting(Routing):
         child = votes.gather(activation).unsqueeze(-1)
         assignment = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
-            # Not renormalized over parents: that would cancel the child's activation (pitfall 8).
+            # Not renormalized over parents: that would cancel the child's activation.
             mean, mass, share = votes.reduce(weighted_mean, assignment * child)
             spread = votes.reduce(self.gaussian.fit, share, mean)
             if self.activation == "mdl":
-                code = self.gaussian.code_length(spread, votes.pose_size).to(mass.dtype)
+                code = self.gaussian.code_length(spread, votes.pose_dim).to(mass.dtype)
                 logits = self._coding_logit(iteration, code, mass, votes)
                 presence, log_prior = torch.sigmoid(logits), F.logsigmoid(logits)
             else:
-                presence = mass / child.sum(2).clamp(min=dead(mass.dtype))
+                total = child.sum(2) if self.activation == "mixing" else mass.sum((1, 2), keepdim=True)
+                presence = mass / total.clamp(min=dead(mass.dtype))
                 logits = log_prior = presence.clamp(min=dead(mass.dtype)).log()
-            yield RoutingOutput(mean, presence, assignment, logits)
+            yield RoutingOutput(mean, presence, logits, assignment)
             if iteration < self.iterations - 1:
                 log_density = votes.reduce(self.gaussian.log_density, mean, spread)
                 assignment = votes.softmax(log_density + log_prior.unsqueeze(2))
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
-        """See `Routing.fused`; the kernel has the paper's covariance, and knows nothing of subclasses."""
-        if type(self) is not EMRouting or type(self.gaussian) is not Diagonal:
+        """See `Routing.fused`; the kernel has the paper's covariance, and does not serve subclasses."""
+        if (
+            type(self) is not EMRouting
+            or type(self.gaussian) is not Diagonal
+            or self.activation == "mixing_layer"
+        ):
             return None
         found = kernel.route(
             votes,
@@ -122,10 +136,10 @@ class EMRouting(Routing):
             normalise_mass=self.normalize_mass,
             epsilon=self.gaussian.epsilon,
         )
-        return None if found is None else RoutingOutput(found[0], found[1], None, found[2])
+        return None if found is None else RoutingOutput(*found)
 
     def _coding_logit(self, iteration: int, code: Tensor, mass: Tensor, votes: Votes) -> Tensor:
         if self.normalize_mass:
             mass = mass * (votes.positions * votes.parents / votes.total_children)
-        cost = (votes.pose_size * self.beta_u + code) * mass
+        cost = (votes.pose_dim * self.beta_u + code) * mass
         return self.inverse_temperature_at(iteration) * (self.beta_a - cost)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from torch import Tensor
 
 from torchcaps._checks import check_choice, check_number
 from torchcaps.capsules import length, squash
+from torchcaps.poses import PoseSpace
 from torchcaps.routing.base import Routing, RoutingOutput, length_logit, weighted_mean
 from torchcaps.votes import Votes, agreement
 
@@ -13,7 +15,7 @@ from torchcaps.votes import Votes, agreement
 def unit(vectors: Tensor) -> Tensor:
     """Vectors scaled to length 1; those of length about 1e-6 or less have no direction and stay short.
 
-    The slope of a direction is 1 / length, which would grow beyond float32 among votes of mixed scales.
+    The gradient of a direction is 1 / length, which would exceed float32 among votes of mixed scales.
     """
     return vectors / (length(vectors, keepdim=True) + 1e-6)
 
@@ -25,8 +27,8 @@ class KMeansRouting(Routing):
         \mu_j = \frac{\sum_i a_i c_{ij} \hat u_{ij}}{\sum_i a_i c_{ij}}, \quad
         c_{ij} = \operatorname{softmax}_j\big(-d(\hat u_{ij}, \mu_j) / \tau\big)
 
-    with :math:`d` the squared Euclidean distance or :math:`1 - \cos`. At temperature 0 the assignment is
-    hard: Lloyd's algorithm. The pose is the center :math:`\mu_j`; the activation is the length of the
+    with :math:`d` the squared distance of the pose space or :math:`1 - \cos`. At temperature 0 the assignment
+    is hard: Lloyd's algorithm. The pose is the center :math:`\mu_j`; the activation is the length of the
     squashed total :math:`\sum_i a_i c_{ij} \hat u_{ij}`: high where many votes add up, 0 where they cancel
     or nobody votes.
 
@@ -59,16 +61,16 @@ class KMeansRouting(Routing):
         for iteration in range(self.iterations):
             center, mass, _ = votes.reduce(weighted_mean, coupling * child)
             presence = length(squash(center * mass.unsqueeze(-1)))
-            yield RoutingOutput(center, presence, coupling, length_logit(presence))
+            yield RoutingOutput(center, presence, length_logit(presence), coupling)
             if iteration < self.iterations - 1:
-                closeness = votes.reduce(self._closeness, center)
+                closeness = votes.reduce(partial(self._closeness, votes.space), center)
                 coupling = (
                     votes.hard(closeness)
                     if self.temperature == 0
                     else votes.softmax(closeness / self.temperature)
                 )
 
-    def _closeness(self, vote: Tensor, center: Tensor) -> Tensor:
+    def _closeness(self, space: PoseSpace, vote: Tensor, center: Tensor) -> Tensor:
         if self.metric == "cosine":
             return agreement(unit(vote), unit(center))
-        return -(vote - center.unsqueeze(2)).square().sum(-1)
+        return -space.distance(vote, center.unsqueeze(2))

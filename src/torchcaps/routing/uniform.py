@@ -11,7 +11,7 @@ from torchcaps.votes import Votes, weighted_sum
 
 
 class UniformRouting(Routing):
-    r"""No routing: every child is shared evenly among its parents. The baseline that every claim needs.
+    r"""No routing: every child is shared evenly among its parents. The baseline for every routing.
 
     .. math:: v_j = \operatorname{squash}\Big(\sum_i \tfrac{1}{|\text{parents of } i|} \hat u_{ij}\Big)
 
@@ -26,7 +26,7 @@ class UniformRouting(Routing):
         >>> import torch
         >>> from torchcaps.votes import SharedVotes
         >>> votes = SharedVotes(torch.ones(1, 4, 2), torch.eye(2).repeat(2, 1, 1))
-        >>> UniformRouting()(votes, torch.ones(1, 4)).coupling[0, 0, 0]
+        >>> UniformRouting()(votes, torch.ones(1, 4), coupling=True).coupling[0, 0, 0]
         tensor([0.5000, 0.5000])
     """
 
@@ -37,8 +37,8 @@ class UniformRouting(Routing):
     def iterate(
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
-        """Yield the one iteration there is; child activations are the lengths of their poses already."""
+        """Yield the only iteration."""
         coupling = votes.uniform() if start is None else start
         pose = squash(votes.reduce(weighted_sum, coupling), self.squash)
         presence = length(pose)
-        yield RoutingOutput(pose, presence, coupling, length_logit(presence))
+        yield RoutingOutput(pose, presence, length_logit(presence), coupling)

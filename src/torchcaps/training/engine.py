@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchcaps._compiling import INLINE_VOTES
 from torchcaps.data.batches import Batch, Batches, mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
@@ -27,7 +28,6 @@ from torchcaps.training.recipe import Recipe
 from torchcaps.training.result import final_result
 from torchcaps.training.run import Run
 from torchcaps.training.splits import background, load_splits, load_train
-from torchcaps.votes import INLINE_VOTES
 
 RECORD_EVERY = 100
 # Several processes agree on saving and stopping only now and then: agreeing makes them wait for each other.

@@ -12,7 +12,7 @@ LIKELY = 0.5
 
 
 def all_correct(scores: Tensor, labels: Tensor) -> Tensor:
-    """Which images have **all** their labels right: no half credit (pitfall 17).
+    """Which images have **all** their labels right: no half credit.
 
     Args:
         scores: `[B, classes]`.

@@ -8,8 +8,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from torchcaps._checks import check_dtype
-from torchcaps.votes.compute import compiling, recompute
+from torchcaps._checks import check_dtype, check_floating
+from torchcaps._compiling import compiling, recompute
+from torchcaps.poses import POSE_SPACES, PoseSpace
 
 T = TypeVar("T")
 
@@ -20,41 +21,50 @@ def at_least_float32(values: Tensor) -> Tensor:
 
 
 class Votes(ABC):
-    """What a routing sees of a layer: votes, and the competition among the parents of each child.
+    """What a routing reads from a layer: votes, and the competition among the parents of each child.
+
+    Args:
+        pose: poses of the N children, `[B, N, D_in]`.
+        weight: see the table above.
+        space: how a pose becomes a vote: a `PoseSpace`, or the name of one.
 
     Attributes:
-        pose: poses of the N children `[B, N, D_in]`.
-        weight: see the table above.
-        matrix: whether poses are matrices.
         index: `[P, I]`, which child stands at each place of each field; N where the field leaves the
             image. `None` if there is one position, whose field is all children in order.
-        grid: the shape `(H', W')` that the P positions make, or `None`.
+        grid: the shape `(H', W')` of the P positions, or `None`.
     """
 
-    def __init__(self, pose: Tensor, weight: Tensor, *, matrix: bool) -> None:
+    # Sizes of the weight before the parents: one for its rows, or none if all children share it.
+    row_dims = 1
+
+    def __init__(self, pose: Tensor, weight: Tensor, space: PoseSpace | str) -> None:
+        check_floating("weight", weight, self.row_dims + 1)
         self.pose = at_least_float32(pose)
         self.weight = at_least_float32(weight)
-        self.matrix = matrix
+        self.space = POSE_SPACES[space].of_weight(pose.shape[-1], weight) if isinstance(space, str) else space
         self.index: Tensor | None = None
         self.grid: tuple[int, int] | None = None
-        self._made: Tensor | None = None
-        self._field: Tensor | None = None
-        self._casts = 0
-        size_in, size_out = weight.shape[-2:]
-        if matrix and size_in != size_out:
-            raise ValueError(f"weight of matrix poses must end in [P, P], got {list(weight.shape)}")
-        wanted = size_in * size_in if matrix else size_in
-        if pose.shape[-1] != wanted:
-            raise ValueError(f"pose must have {wanted} numbers per capsule, got {pose.shape[-1]}")
+        self._votes: Tensor | None = None
+        self._unfolded: Tensor | None = None
+        self._marks = 0
+        if pose.shape[-1] != self.space.in_dim:
+            raise ValueError(f"pose must have {self.space.in_dim} numbers per capsule, got {pose.shape[-1]}")
+        if tuple(weight.shape[self.row_dims + 1 :]) != self.space.weight_shape:
+            sizes = ", ".join(["rows"] * self.row_dims + ["J", *map(str, self.space.weight_shape)])
+            raise ValueError(f"weight must be [{sizes}] for {self.space!r}, got {list(weight.shape)}")
         check_dtype("pose", self.pose, self.weight)
 
     @abstractmethod
     def unfold(self) -> Tensor:
-        """Poses as `cast` takes them, laid out to be multiplied by the weights."""
+        """Poses in the layout that `compute` takes: laid out to meet the weights."""
 
     @abstractmethod
-    def compute(self, field: Tensor) -> Tensor:
-        """The votes of these poses, `[B, P, I, J, D]`."""
+    def compute(self, poses: Tensor) -> Tensor:
+        """The votes of poses from `unfold`, `[B, P, I, J, D]`."""
+
+    def expand_rows(self, values: Tensor) -> Tensor:
+        """Numbers per row of the weight and parent, `[rows, J]`, for every vote: `[1, P, I, J]`."""
+        return values.expand(1, self.positions, self.children, self.parents)
 
     def tensor(self) -> Tensor:
         """All votes, `[B, P, I, J, D]`."""
@@ -63,8 +73,8 @@ class Votes(ABC):
     def reduce(self, function: Callable[..., T], *others: Tensor) -> T:
         """`function(votes, *others)`: how a routing reads its votes, with a sum over them in the function.
 
-        The tensor is made once and remembered; in compiled code, matrix poses vote anew for each call, so
-        that the compiler can cast votes inside the sum and never store them.
+        The tensor is computed once and kept. In compiled code, votes that are cheap to compute are computed
+        again for each call, so that the compiler can do it inside the sum and never store them.
 
         Example:
             >>> from torchcaps.votes import SharedVotes
@@ -72,15 +82,15 @@ class Votes(ABC):
             >>> votes.reduce(lambda vote: vote.mean(2)).shape
             torch.Size([2, 1, 3, 16])
         """
-        if self.matrix and compiling():
-            if self._field is None:
-                self._field = self.unfold()
-            self._casts += 1
-            made: T = recompute(function, self.compute, self._field, self._casts, *others)
-            return made
-        if self._made is None:
-            self._made = self.tensor()
-        return function(self._made, *others)
+        if self.space.recompute and compiling():
+            if self._unfolded is None:
+                self._unfolded = self.unfold()
+            self._marks += 1
+            result: T = recompute(function, self.compute, self._unfolded, self._marks, *others)
+            return result
+        if self._votes is None:
+            self._votes = self.tensor()
+        return function(self._votes, *others)
 
     @property
     def batch(self) -> int:
@@ -99,21 +109,21 @@ class Votes(ABC):
 
     @property
     def positions(self) -> int:
-        """P, the number of places where parents stand."""
+        """P, the number of positions that parents have."""
         return 1 if self.index is None else self.index.shape[0]
 
     @property
     def parents(self) -> int:
         """J, the number of parent types."""
-        return self.weight.shape[-3]
+        return self.weight.shape[self.row_dims]
 
     @property
-    def pose_size(self) -> int:
+    def pose_dim(self) -> int:
         """D, the numbers in a vote."""
-        return self.weight.shape[-1] ** 2 if self.matrix else self.weight.shape[-1]
+        return self.space.out_dim
 
     def gather(self, values: Tensor) -> Tensor:
-        """Lay a number per child, `[B, N]`, into the fields: `[B, P, I]`, 0 outside the image."""
+        """Spread a number per child, `[B, N]`, over the fields: `[B, P, I]`, 0 outside the image."""
         if self.index is None:
             return values.unsqueeze(1)
         outside = values.new_zeros(values.shape[0], 1)
@@ -124,7 +134,7 @@ class Votes(ABC):
         )
 
     def uniform(self) -> Tensor:
-        """The assignment to start from, `[B, P, I, J]`: 1 / (number of parents of this child).
+        """Even shares, `[B, P, I, J]`: 1 / (number of parents of this child).
 
         Counts all types at all positions whose field covers the child, so it is larger at borders.
         """
@@ -153,7 +163,7 @@ class Votes(ABC):
         return self._divide(weight, total + torch.exp(-peak) if leak else total)
 
     def hard(self, logits: Tensor) -> Tensor:
-        """Give each child wholly to its best parent (the limit of `normalize`); ties are shared."""
+        """Assign each child to its best parent alone (the limit of `softmax`); ties are shared."""
         weight = (logits == self._peak(logits)).to(logits.dtype)
         return self._divide(weight, self._total(weight))
 
@@ -173,12 +183,12 @@ class Votes(ABC):
     def _divide(self, weight: Tensor, total: Tensor) -> Tensor:
         if self.index is None:
             return weight / total
-        # Places outside the image hold no child: whatever they computed, nothing is assigned there.
+        # Outside the image there is no child: nothing is assigned there, whatever was computed.
         present = self._present().unsqueeze(-1)
         return torch.where(present, weight, 0.0) / torch.where(present, total, 1.0)
 
     def _over_positions(self, values: Tensor, reduce: str) -> Tensor:
-        """Reduce `[B, P, I]` over the places where the same child stands, and lay the result back."""
+        """Reduce `[B, P, I]` over all fields that hold the same child, and spread the result again."""
         assert self.index is not None
         where = self.index.flatten().expand(values.shape[0], -1)
         start = 0.0 if reduce == "sum" else -math.inf

@@ -1,0 +1,75 @@
+"""How votes are computed in compiled code: inside every sum over them, never stored.
+
+In plain code the vote tensor is computed once and every sum reads it. `torch.compile` can do better: it
+turns a chain of elementwise operations that ends in a sum into one loop. Votes written elementwise are then
+computed inside the loop that adds them up, and never stored in memory. Three things make this happen:
+
+- 4×4 products are written as four multiply-adds: a matrix product is a library call that writes memory;
+- each sum computes its own votes (`recompute`): what several loops read is computed once and stored;
+- what is small and read often, poses and matrices, is stored first (`materialize`), parents innermost, so
+  that neighboring lanes or threads read neighboring numbers.
+
+Vector poses keep their matrix product: with 8 to 128 numbers in a pose, the product is what costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+# Options of `torch.compile` that inline votes. By default it stores whatever reads more than 4 (or in the end
+# 8 to 12) numbers; one number of a 4×4 vote reads 8, and one of its gradient twice as many.
+INLINE_VOTES: dict[str, str | int | bool | Callable[..., Any]] = {
+    "realize_reads_threshold": 64,
+    "realize_acc_reads_threshold": 64,
+    "realize_opcount_threshold": 256,
+}
+
+_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
+
+
+def compiling() -> bool:
+    """Whether this runs as part of `torch.compile`; an exported graph gets the plain form."""
+    return torch.compiler.is_compiling() and not _exporting()
+
+
+@torch.library.custom_op("torchcaps::materialize", mutates_args=())
+def materialize(values: Tensor, mark: int) -> Tensor:
+    """A contiguous copy that compiled code stores; copies with different marks are never merged."""
+    return values.clone(memory_format=torch.contiguous_format)
+
+
+@materialize.register_fake
+def _(values: Tensor, mark: int) -> Tensor:
+    return values.new_empty(values.shape)
+
+
+def _keep_gradient(context: object, gradient: Tensor) -> tuple[Tensor, None]:
+    return gradient, None
+
+
+materialize.register_autograd(_keep_gradient)
+
+
+def realize(values: Tensor) -> Tensor:
+    """The same values, computed here once and not again by every loop that reads them."""
+    return materialize(values, 0) if compiling() else values
+
+
+def recompute(
+    function: Callable[..., Any],
+    compute: Callable[[Tensor], Tensor],
+    poses: Tensor,
+    mark: int,
+    *others: Tensor,
+) -> Any:
+    """`function(compute(poses), *others)` with votes of its own, computed again in the backward pass."""
+
+    def run(poses: Tensor, *others: Tensor) -> Any:
+        return function(compute(materialize(poses, mark)), *others)
+
+    return checkpoint(run, poses, *others, use_reentrant=False, preserve_rng_state=False)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from torchcaps._checks import check_count
+
+
+class PoseSpace(ABC):
+    """How a pose of `in_dim` numbers becomes a vote of `out_dim` numbers, and how poses compare.
+
+    A new pose space is a subclass with a `weight_shape`, an `initial_weight` and a `compose`; registered
+    with `register_pose_space`, every layer takes it by name.
+
+    Args:
+        in_dim: numbers in a child's pose, D_in.
+        out_dim: numbers in a parent's pose, D_out.
+    """
+
+    # The size that layers take if none is given.
+    default_dim: ClassVar[int] = 16
+    # Whether compiled code computes votes inside each sum instead of storing them: worth it where a vote
+    # costs a few multiplications only.
+    recompute: ClassVar[bool] = False
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        self.in_dim = check_count("in_dim", in_dim)
+        self.out_dim = check_count("out_dim", out_dim)
+
+    @classmethod
+    def of_weight(cls, in_dim: int, weight: Tensor) -> PoseSpace:
+        """The space of this kind that a weight was made for, given the size of a child's pose."""
+        return cls(in_dim, in_dim)
+
+    @property
+    @abstractmethod
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the weight between one child and one parent."""
+
+    @abstractmethod
+    def initial_weight(self, *pairs: int) -> Tensor:
+        """First values of a weight, `[*pairs, *weight_shape]`."""
+
+    @abstractmethod
+    def compose(self, pose: Tensor, weight: Tensor) -> Tensor:
+        """Turn the pose of each child into its vote for each parent.
+
+        Shape: pose `[..., I, D_in]`, weight `[I, J, *weight_shape]` to votes `[..., I, J, D_out]`; a size of
+        1 in place of I is repeated.
+        """
+
+    def distance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Squared distance between poses, `[..., D]` and `[..., D]` to `[...]`."""
+        return (first - second).square().sum(-1)
+
+    def coordinates(self) -> tuple[int, int] | None:
+        """Which numbers of a pose take the (row, column) of coordinate addition; `None` if it has none."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_dim}, {self.out_dim})"
