@@ -42,14 +42,14 @@ FORMS = (_plain, _fused)
 
 
 def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
-    """At every iteration each child that has a parent is shared out wholly: its couplings add up to 1.
+    """At every iteration the couplings of each child that has a parent add up to 1.
 
-    The sum runs over all parents of the child, at all positions. (A leaky routing keeps a part for itself and
-    does not fall under this law.)
+    The sum is over all parents of the child, at all positions. (In leaky routing a child may also choose no
+    parent; this law does not apply to it.)
     """
     votes = layer.votes(capsules)
-    activation = capsules.activation.flatten(1)
-    for number, routed in enumerate(layer.routing.history(votes, activation), start=1):
+    activation, start = capsules.activation.flatten(1), layer._start(votes, None)
+    for number, routed in enumerate(layer.routing.history(votes, activation, start), start=1):
         coupling = routed.coupling
         assert coupling is not None
         assert bool((coupling >= 0).all()), f"a coupling is negative at iteration {number}"
@@ -61,15 +61,13 @@ def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol
             totals = slots.index_add(1, votes.index.flatten(), shares.flatten(1))[:, :-1]
             has_parent = torch.bincount(votes.index.flatten(), minlength=slots.shape[1])[:-1] > 0
             outside = shares[:, votes.index == votes.total_children]
-            assert bool((outside == 0).all()), (
-                f"something is assigned outside the image at iteration {number}"
-            )
+            assert bool((outside == 0).all()), f"a coupling outside the image is not 0 at iteration {number}"
         wanted = has_parent.to(totals).expand_as(totals)
         _assert_close(totals, wanted, atol, f"couplings of a child add up to 1 at iteration {number}")
 
 
 def assert_batch_independent(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
-    """Samples do not see each other: each row of a batch equals the same row alone."""
+    """Samples are independent: each row of a batch equals the same row alone."""
     for form in FORMS:
         together = form(layer, capsules)
         for row in range(capsules.pose.shape[0]):
@@ -90,14 +88,14 @@ def assert_child_permutation(
 ) -> None:
     """Children in another order, with their weights, give the same parents, and the couplings in that order.
 
-    On a grid the types at each place are permuted, elsewhere all children.
+    On a grid the types at each position are permuted, elsewhere all children.
 
     Args:
         layer: the layer.
         capsules: children that fit it.
         permute_weight: `(weight, order) -> weight` in the new order; needed for layers of your own whose
-            weight does not begin with children (or with places and types, type fastest).
-        atol: largest difference that counts as none.
+            weight does not begin with children (or with positions and types, type fastest).
+        atol: largest difference that is accepted.
     """
     order = torch.randperm(capsules.pose.shape[-2])
     moved = Capsules(capsules.pose[..., order, :], capsules.activation[..., order])
