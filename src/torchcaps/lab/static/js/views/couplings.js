@@ -19,7 +19,7 @@ export function createCouplings() {
 
   function draw(iteration) {
     if (!answer) return;
-    leans[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, answer.places));
+    leans[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, answer.field_centers));
     words.textContent = iteration === 0
       ? "At first every part gives all digits an even share, so the maps are blank. Step on to see whom it prefers."
       : "Orange: parts here give this digit more than an even share, since the others agree with them; blue: less. "

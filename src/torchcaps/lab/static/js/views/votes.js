@@ -53,7 +53,7 @@ export function create(stage) {
     const classes = answer.iterations[0].means.map((mean) => mean.class);
     scatter.load(answer.points, answer.iterations);
     histograms.load(classes, answer.iterations);
-    axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
+    axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained_variance[0] + answer.explained_variance[1])} of the votes’ variance; `
       + `drawn are the votes of the ${answer.points.length / classes.length} strongest parts for ${classes.join(", ")}, and the thin line is each mean’s path.`;
     verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no verdict of a network that learned to give one
     player.load(answer.iterations.length, 0);

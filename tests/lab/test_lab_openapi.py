@@ -1,9 +1,9 @@
-"""The OpenAPI document is kept: whatever it allows or forbids is answered as it says, and never by a 500."""
+"""Generated requests: responses match the OpenAPI document, and none is a server error."""
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from lab_models import untrained_shelf
+from lab_models import untrained_store
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
@@ -20,28 +20,26 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-# Drawing 784 pixels one by one is slow and not what is asked here.
+# Generating 784 pixels one by one is slow, so the health checks for speed and size are off.
 BASE = settings(
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+TIMEOUT = 120  # seconds; speed is not tested here
 
-
-PATIENCE = 120  # seconds; how fast it is, is not asked here
-
-schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(untrained_shelf()))
+schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(untrained_store()))
 
 
 @schema.parametrize()
 @settings(BASE, max_examples=10)
-def test_no_request_breaks_the_server(case: schemathesis.Case) -> None:
-    case.call_and_validate(checks=CHECKS, timeout=PATIENCE)
+def test_generated_requests(case: schemathesis.Case) -> None:
+    case.call_and_validate(checks=CHECKS, timeout=TIMEOUT)
 
 
 @pytest.mark.slow
 @schema.parametrize()
 @settings(BASE, max_examples=100)
-def test_no_request_of_many_breaks_the_server(case: schemathesis.Case) -> None:
-    case.call_and_validate(checks=CHECKS, timeout=PATIENCE)
+def test_many_generated_requests(case: schemathesis.Case) -> None:
+    case.call_and_validate(checks=CHECKS, timeout=TIMEOUT)

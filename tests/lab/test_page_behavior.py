@@ -1,16 +1,16 @@
-"""What the page owes to everyone: keyboard, finger, theme, plain words when weights are missing, speed."""
+"""Behavior that all views share: keyboard, touch, theme, missing weights, connection errors, speed."""
 
 from typing import Any
 
 import pytest
-from browser import DRAWN, Visit, inside_window, served
+from browser import THUMBNAIL, Visit, inside_window, serve
 
-from torchcaps.lab.weights import Shelf
+from torchcaps.lab.model_store import ModelStore
 
 pytest_plugins = ["browser_fixtures"]
 
 
-def test_keyboard_walks_through_the_tabs(browser: Any, lab: str) -> None:
+def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:
     visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
     visit.open("draw")
     visit.page.get_by_role("tab", name="Draw").focus()
@@ -20,43 +20,43 @@ def test_keyboard_walks_through_the_tabs(browser: Any, lab: str) -> None:
         tab.wait_for()
         assert tab.evaluate("tab => tab === document.activeElement")
         visit.page.get_by_role("tabpanel", name=name).locator(".card").first.wait_for()
-        visit.settle()
-    assert visit.complaints == []
+        visit.wait_idle()
+    assert visit.errors == []
     visit.page.close()
 
 
-def test_the_drawing_is_shared(browser: Any, lab: str) -> None:
+def test_the_drawing_is_shared_between_views(browser: Any, lab: str) -> None:
     page = browser.new_page(reduced_motion="reduce")
     visit = Visit(page, lab, "shared")
     visit.open("tweak")
-    seen = {}
+    pictures = {}
     for label in (1, 8):
         view = visit.open("draw")
-        visit.answered("draw", view.get_by_role("button", name=f"Example of {label}").click)
+        visit.response_to("draw", view.get_by_role("button", name=f"Example of {label}").click)
         for name in ("tweak", "votes", "attack"):
-            visit.answered(name, page.get_by_role("tab", name=name.capitalize()).click)
+            visit.response_to(name, page.get_by_role("tab", name=name.capitalize()).click)
             picture = page.locator(f"#view-{name}").get_by_role("img", name="The image of Draw")
-            seen[name, label] = picture.evaluate(DRAWN)
+            pictures[name, label] = picture.evaluate(THUMBNAIL)
     for name in ("tweak", "votes", "attack"):
-        assert seen[name, 1] != seen[name, 8]
-    assert visit.complaints == []
+        assert pictures[name, 1] != pictures[name, 8]
+    assert visit.errors == []
     page.close()
 
 
-def test_theme_is_switched_and_kept(browser: Any, lab: str) -> None:
+def test_the_theme_can_be_switched_and_is_remembered(browser: Any, lab: str) -> None:
     page = browser.new_page(color_scheme="light")
     visit = Visit(page, lab, "theme")
     view = visit.open("draw")
     root, pad = page.locator("html"), view.locator("canvas.pad")
     assert root.get_attribute("data-theme") == "light"
-    visit.changes(pad, page.get_by_role("button", name="Switch between light and dark").click)
+    visit.expect_change(pad, page.get_by_role("button", name="Switch between light and dark").click)
     page.reload()
-    visit.settle()
+    visit.wait_idle()
     assert root.get_attribute("data-theme") == "dark"
     page.close()
 
 
-def test_play_moves_by_itself(browser: Any, lab: str) -> None:
+def test_play_steps_through_the_iterations(browser: Any, lab: str) -> None:
     page = browser.new_page()
     view = Visit(page, lab, "play").open("votes")
     view.get_by_text("5 of 5", exact=True).wait_for()
@@ -66,23 +66,23 @@ def test_play_moves_by_itself(browser: Any, lab: str) -> None:
     page.close()
 
 
-def test_finger_draws(browser: Any, lab: str) -> None:
+def test_drawing_by_touch(browser: Any, lab: str) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
     visit = Visit(page, lab, "touch")
     pad = visit.open("draw").locator("canvas.pad")
-    visit.answered("draw", lambda: visit.changes(pad, pad.tap))
+    visit.response_to("draw", lambda: visit.expect_change(pad, pad.tap))
     page.close()
 
 
 @pytest.mark.parametrize("key", ["Control+z", "Delete"])
-def test_a_stroke_cut_short_ends_there(browser: Any, lab: str, key: str) -> None:
+def test_undo_and_clear_end_the_current_stroke(browser: Any, lab: str, key: str) -> None:
     page = browser.new_page(reduced_motion="reduce")
     visit = Visit(page, lab, "cut")
     view = visit.open("draw")
     view.get_by_role("button", name="Clear").click()
     pad = view.locator("canvas.pad")
     pad.focus()
-    empty = pad.evaluate(DRAWN)
+    empty = pad.evaluate(THUMBNAIL)
     box = pad.bounding_box()
     page.mouse.move(box["x"] + 50, box["y"] + 50)
     page.mouse.down()
@@ -91,24 +91,24 @@ def test_a_stroke_cut_short_ends_there(browser: Any, lab: str, key: str) -> None
     page.mouse.move(box["x"] + 150, box["y"] + 60, steps=4)
     page.mouse.up()
     view.get_by_text("Empty paper").wait_for()
-    assert pad.evaluate(DRAWN) == empty
-    assert visit.complaints == []
+    assert pad.evaluate(THUMBNAIL) == empty
+    assert visit.errors == []
     page.close()
 
 
-def test_undo_takes_back_a_picked_example(browser: Any, lab: str) -> None:
+def test_undo_restores_the_previous_example(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "undo")
     view = visit.open("draw")
     pad = view.locator("canvas.pad")
-    first = pad.evaluate(DRAWN)
-    visit.answered("draw", view.get_by_role("button", name="Example of 7").click)
-    visit.answered("draw", view.get_by_role("button", name="Undo").click)
-    assert pad.evaluate(DRAWN) == first
+    first = pad.evaluate(THUMBNAIL)
+    visit.response_to("draw", view.get_by_role("button", name="Example of 7").click)
+    visit.response_to("draw", view.get_by_role("button", name="Undo").click)
+    assert pad.evaluate(THUMBNAIL) == first
     page.close()
 
 
-def test_a_question_left_behind_is_answered_on_return(browser: Any, lab: str) -> None:
+def test_a_failed_request_is_repeated_when_the_view_is_opened_again(browser: Any, lab: str) -> None:
     page = browser.new_page(reduced_motion="reduce")
     visit = Visit(page, lab, "return")
     visit.open("draw")
@@ -117,12 +117,12 @@ def test_a_question_left_behind_is_answered_on_return(browser: Any, lab: str) ->
     page.get_by_text("out of order").wait_for()
     page.get_by_role("tab", name="Draw").click()
     page.unroute("**/api/votes")
-    visit.answered("votes", page.get_by_role("tab", name="Votes").click)
+    visit.response_to("votes", page.get_by_role("tab", name="Votes").click)
     assert page.locator("#view-votes .dots circle").count() > 100
     page.close()
 
 
-def test_a_swinging_slider_can_be_caught(browser: Any, lab: str) -> None:
+def test_moving_a_slider_stops_its_animation(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "caught")
     view = visit.open("tweak")
@@ -134,7 +134,7 @@ def test_a_swinging_slider_can_be_caught(browser: Any, lab: str) -> None:
     page.close()
 
 
-def test_the_right_button_moves_nothing(browser: Any, lab: str) -> None:
+def test_the_right_mouse_button_does_not_drag(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "right")
     ring = visit.open("toy").get_by_role("slider", name="Azimuth")
@@ -145,19 +145,19 @@ def test_the_right_button_moves_nothing(browser: Any, lab: str) -> None:
     ring.press("End")
     assert ring.get_attribute("aria-valuenow") == ring.get_attribute("aria-valuemax")
     board = visit.open("overlap").get_by_role("img", name="Two digits")
-    shown, box = board.evaluate(DRAWN), board.bounding_box()
+    shown, box = board.evaluate(THUMBNAIL), board.bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.down(button="right")
     page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
     page.mouse.up(button="right")
-    assert board.evaluate(DRAWN) == shown
+    assert board.evaluate(THUMBNAIL) == shown
     page.close()
 
 
-def test_missing_weights_are_told_in_place(browser: Any) -> None:
-    with served(Shelf({})) as address:
+def test_missing_weights_are_reported_inside_the_view(browser: Any) -> None:
+    with serve(ModelStore({})) as url:
         page = browser.new_page()
-        visit = Visit(page, address, "missing")
+        visit = Visit(page, url, "missing")
         for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
             notice = visit.open(view).locator(".notice")
             assert "weights" in notice.inner_text()
@@ -166,23 +166,23 @@ def test_missing_weights_are_told_in_place(browser: Any) -> None:
         page.close()
 
 
-def test_silence_of_the_server_is_told(browser: Any, lab: str) -> None:
+def test_a_lost_connection_is_reported_and_retried(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "silence")
     view = visit.open("draw")
     page.route("**/api/draw", lambda route: route.abort())
     view.get_by_role("button", name="Example of 7").click()
-    told = page.get_by_text("The lab does not answer")
-    told.wait_for()
-    assert inside_window(page, told), "seen without scrolling"
-    assert page.locator("#view-draw .stale").count() == 1, "old results are marked as such"
-    visit.answered("draw", lambda: page.unroute("**/api/draw"))  # asked again by itself
+    message = page.get_by_text("The lab does not answer")
+    message.wait_for()
+    assert inside_window(page, message), "visible without scrolling"
+    assert page.locator("#view-draw .stale").count() == 1, "old results are dimmed"
+    visit.response_to("draw", lambda: page.unroute("**/api/draw"))  # retried automatically
     assert page.locator("#status").inner_text() == ""
     assert page.locator(".stale").count() == 0
     page.close()
 
 
-def test_a_view_that_failed_to_open_opens_again(browser: Any, lab: str) -> None:
+def test_a_view_that_failed_to_open_can_be_opened_again(browser: Any, lab: str) -> None:
     page = browser.new_page()
     page.route("**/api/examples", lambda route: route.abort())
     page.goto(f"{lab}/#overlap")
@@ -199,20 +199,20 @@ def test_a_view_that_failed_to_open_opens_again(browser: Any, lab: str) -> None:
     page.close()
 
 
-def test_the_address_without_a_view_leads_back_to_draw(browser: Any, lab: str) -> None:
+def test_the_url_without_a_hash_opens_draw(browser: Any, lab: str) -> None:
     page = browser.new_page()
     page.goto(lab)
     page.get_by_role("tab", name="Clusters").click()
     page.locator("#view-clusters").wait_for()
     page.locator(".skip").press("Enter")
     assert page.evaluate("document.activeElement.id") == "stage"
-    assert page.url.endswith("#clusters"), "the skip link keeps the address"
+    assert page.url.endswith("#clusters"), "the skip link does not change the URL"
     page.go_back()
     page.locator("#view-draw").wait_for()
     page.close()
 
 
-def test_empty_paper_is_told_where_a_drawing_is_needed(browser: Any, lab: str) -> None:
+def test_views_that_need_a_drawing_ask_for_one(browser: Any, lab: str) -> None:
     page = browser.new_page(reduced_motion="reduce")
     visit = Visit(page, lab, "empty")
     visit.open("draw").get_by_role("button", name="Clear").click()
@@ -220,16 +220,16 @@ def test_empty_paper_is_told_where_a_drawing_is_needed(browser: Any, lab: str) -
         page.get_by_role("tab", name=name.capitalize()).click()
         page.locator(f"#view-{name}").get_by_text("The paper in Draw is empty").wait_for()
     page.get_by_role("tab", name="Draw").click()
-    visit.answered("draw", page.get_by_role("button", name="Example of 3").click)
-    visit.answered("votes", page.get_by_role("tab", name="Votes").click)
+    visit.response_to("draw", page.get_by_role("button", name="Example of 3").click)
+    visit.response_to("votes", page.get_by_role("tab", name="Votes").click)
     assert page.locator("#view-votes .notice").is_hidden()
-    assert visit.complaints == []
+    assert visit.errors == []
     page.close()
 
 
 def test_first_useful_paint_within_a_second(browser: Any, lab: str) -> None:
     page = browser.new_page()
-    Visit(page, lab, "paint").open("draw")  # the browser's own start is not the page's
+    Visit(page, lab, "paint").open("draw")  # the start of the browser is not measured
     page.reload()
     page.locator("#view-draw .verdict .big:not(:empty)").wait_for()
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
