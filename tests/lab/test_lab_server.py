@@ -1,6 +1,7 @@
 """The page and the API documentation."""
 
 import mimetypes
+import re
 
 import pytest
 from starlette.testclient import TestClient
@@ -19,6 +20,13 @@ def test_modules_are_served_as_javascript_whatever_the_system_says() -> None:
     with TestClient(create_app(ModelStore({}))) as client:
         response = client.get("/static/js/main.js")
     assert response.headers["Content-Type"].startswith("text/javascript")
+
+
+def test_every_panel_is_labeled_by_its_tab(client: TestClient) -> None:
+    page = client.get("/").text
+    panels = re.findall(r'<section [^>]*id="view-(\w+)"[^>]*aria-labelledby="tab-(\w+)"', page)
+    assert len(panels) == page.count('role="tabpanel"')
+    assert all(view == tab for view, tab in panels)
 
 
 def test_the_documentation_needs_no_other_host_and_no_script(client: TestClient) -> None:

@@ -35,7 +35,7 @@ def test_the_drawing_is_shared_between_views(browser: Any, lab: str) -> None:
         visit.response_to("draw", view.get_by_role("button", name=f"Example of {label}").click)
         for name in ("tweak", "votes", "attack"):
             visit.response_to(name, page.get_by_role("tab", name=name.capitalize()).click)
-            picture = page.locator(f"#view-{name}").get_by_role("img", name="The image of Draw")
+            picture = page.locator(f"#view-{name}").get_by_role("img", name="Your drawing")
             pictures[name, label] = picture.evaluate(THUMBNAIL)
     for name in ("tweak", "votes", "attack"):
         assert pictures[name, 1] != pictures[name, 8]
@@ -90,7 +90,7 @@ def test_undo_and_clear_end_the_current_stroke(browser: Any, lab: str, key: str)
     page.keyboard.press(key)
     page.mouse.move(box["x"] + 150, box["y"] + 60, steps=4)
     page.mouse.up()
-    view.get_by_text("Empty paper").wait_for()
+    view.get_by_text("Nothing drawn yet").wait_for()
     assert pad.evaluate(THUMBNAIL) == empty
     assert visit.errors == []
     page.close()
@@ -172,7 +172,7 @@ def test_a_lost_connection_is_reported_and_retried(browser: Any, lab: str) -> No
     view = visit.open("draw")
     page.route("**/api/draw", lambda route: route.abort())
     view.get_by_role("button", name="Example of 7").click()
-    message = page.get_by_text("The lab does not answer")
+    message = page.get_by_text("The server does not respond")
     message.wait_for()
     assert inside_window(page, message), "visible without scrolling"
     assert page.locator("#view-draw .stale").count() == 1, "old results are dimmed"
@@ -186,7 +186,7 @@ def test_a_view_that_failed_to_open_can_be_opened_again(browser: Any, lab: str) 
     page = browser.new_page()
     page.route("**/api/examples", lambda route: route.abort())
     page.goto(f"{lab}/#overlap")
-    page.get_by_text("The lab does not answer").wait_for()
+    page.get_by_text("The server does not respond").wait_for()
     page.get_by_role("tab", name="Clusters").click()
     page.locator("#view-clusters .ellipses ellipse").first.wait_for()
     page.get_by_role("tab", name="Draw").click()
@@ -218,7 +218,7 @@ def test_views_that_need_a_drawing_ask_for_one(browser: Any, lab: str) -> None:
     visit.open("draw").get_by_role("button", name="Clear").click()
     for name in ("tweak", "votes", "attack"):
         page.get_by_role("tab", name=name.capitalize()).click()
-        page.locator(f"#view-{name}").get_by_text("The paper in Draw is empty").wait_for()
+        page.locator(f"#view-{name}").get_by_text("There is no drawing yet").wait_for()
     page.get_by_role("tab", name="Draw").click()
     visit.response_to("draw", page.get_by_role("button", name="Example of 3").click)
     visit.response_to("votes", page.get_by_role("tab", name="Votes").click)

@@ -51,7 +51,7 @@ def test_draw(visit: Visit, trained: set[ModelKey]) -> None:
     visit.response_to("draw", lambda: view.get_by_role("button", name="Undo").click())
     assert pad.evaluate(THUMBNAIL) == example
     view.get_by_role("button", name="Clear").click()
-    view.get_by_text("Empty paper").wait_for()
+    view.get_by_text("Nothing drawn yet").wait_for()
     visit.response_to("draw", lambda: view.get_by_role("button", name="Example of 5").click())
     if ("capsnet_small", "mnist") in trained:
         assert headline(view) == "5"
@@ -91,15 +91,15 @@ def test_tweak(visit: Visit) -> None:
 def test_overlap(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("overlap")
     board = view.get_by_role("img", name="Two digits")
-    visit.response_to("overlap", view.get_by_role("button", name="Pull apart").click)
-    pulled = board.evaluate(THUMBNAIL)
+    visit.response_to("overlap", view.get_by_role("button", name="Move apart").click)
+    separate = board.evaluate(THUMBNAIL)
     visit.response_to("overlap", lambda: visit.stroke(board, (0.35, 0.5), (0.5, 0.4)))
-    assert board.evaluate(THUMBNAIL) != pulled
+    assert board.evaluate(THUMBNAIL) != separate
     visit.response_to("overlap", lambda: view.get_by_role("button", name="Move the second").press("ArrowUp"))
     assert re.fullmatch(r"\d and \d", headline(view))
     if ("capsnet_small", "multimnist") in trained:
         # Far apart, two clear digits are easy.
-        visit.response_to("overlap", view.get_by_role("button", name="Pull apart").click)
+        visit.response_to("overlap", view.get_by_role("button", name="Move apart").click)
         assert set(headline(view).split(" and ")) == {"3", "4"}
     visit.finish("overlap")
 
@@ -134,11 +134,11 @@ def test_toy(visit: Visit, trained: set[ModelKey]) -> None:
     assert view.locator(".matrix").inner_text() != numbers
     visit.response_to("toy", lambda: ring.press("ArrowRight"))
     assert ring.get_attribute("aria-valuenow") == "95"
-    assert view.locator(".ring .seen").count() > 0
+    assert view.locator(".ring .trained").count() > 0
     for name in ("Instance", "Elevation", "Lighting"):
         visit.expect_change(left, lambda name=name: view.get_by_role("slider", name=name).press("ArrowRight"))  # type: ignore[misc]
     visit.expect_change(left, view.get_by_text("plane", exact=True).first.click)
-    visit.expect_change(left, view.get_by_role("button", name="Turn it").click)
+    visit.expect_change(left, view.get_by_role("button", name="Rotate").click)
     view.get_by_role("button", name="Stop").click()
     visit.wait_idle()
     visit.finish("toy")
@@ -174,7 +174,7 @@ def test_clusters(visit: Visit) -> None:
 
 def test_attack(visit: Visit) -> None:
     view = visit.open("attack")
-    shown, epsilon = view.get_by_role("img", name="What Capsules is shown"), view.get_by_role("slider")
+    shown, epsilon = view.get_by_role("img", name="Attacked image for Capsules"), view.get_by_role("slider")
     visit.response_to("attack", lambda: epsilon.press("Home"))
     clean = shown.evaluate(THUMBNAIL)
     visit.response_to("attack", lambda: epsilon.press("PageUp"))

@@ -1,55 +1,57 @@
-// Paper to draw on with mouse, pen or finger. Shows either an example or the strokes made here.
+// A canvas to draw on with mouse, pen or finger. It shows either an example or the strokes.
 
 import { ink, paint } from "./canvas_image.js";
-import { css, color, onTheme } from "./palette.js";
-import { h } from "./dom.js";
-import { rasterize, trace } from "./centering.js";
+import { css, color, onTheme } from "../core/palette.js";
+import { h } from "../core/dom.js";
+import { rasterize, trace } from "./rasterize.js";
 
 const RESOLUTION = 560;
-const WIDTH = 0.085; // of the pad
-const CLOSEST = 0.003; // of the pad: points nearer to the last one tell nothing new
+const STROKE_WIDTH = 0.085; // fraction of the pad
+const MIN_DISTANCE = 0.003; // fraction of the pad: points closer to the last one are skipped
 
-function apart([x, y], [u, v]) {
+function distance([x, y], [u, v]) {
   return Math.hypot(x - u, y - v);
 }
 
-// onChange(pixels or null when the paper is empty)
+// onChange(pixels, or null if the pad is empty)
 export function createPad({ label, onChange }) {
-  const element = h("canvas", { class: "pad", width: RESOLUTION, height: RESOLUTION, tabindex: 0, role: "img", "aria-label": label });
+  const element = h("canvas", {
+    class: "pad", width: RESOLUTION, height: RESOLUTION, tabindex: 0, role: "img", "aria-label": label,
+  });
   const context = element.getContext("2d");
   let strokes = [];
   let example = null;
-  let history = []; // what undo goes back to: { strokes, example }
+  const undoStack = []; // { strokes, example } before each change
   let pointer = null;
-  let planned = false;
+  let scheduled = false;
 
   function place(event) {
     const box = element.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   }
 
-  function remember() {
-    history.push({ strokes: strokes.map((stroke) => [...stroke]), example });
+  function saveForUndo() {
+    undoStack.push({ strokes: strokes.map((stroke) => [...stroke]), example });
   }
 
   element.addEventListener("pointerdown", (event) => {
     if (pointer !== null || event.button > 0) return;
     pointer = event.pointerId;
     element.setPointerCapture(pointer);
-    remember();
-    example = null; // the first stroke takes fresh paper
+    saveForUndo();
+    example = null; // the first stroke replaces the example
     strokes.push([place(event)]);
-    changed();
+    scheduleUpdate();
   });
 
   element.addEventListener("pointermove", (event) => {
     if (event.pointerId !== pointer) return;
-    const seen = event.getCoalescedEvents?.() ?? [];
+    const events = event.getCoalescedEvents?.() ?? [];
     const stroke = strokes.at(-1);
-    for (const point of (seen.length ? seen : [event]).map(place)) {
-      if (apart(point, stroke.at(-1)) > CLOSEST) stroke.push(point);
+    for (const point of (events.length ? events : [event]).map(place)) {
+      if (distance(point, stroke.at(-1)) > MIN_DISTANCE) stroke.push(point);
     }
-    changed();
+    scheduleUpdate();
   });
 
   for (const end of ["pointerup", "pointercancel"]) {
@@ -65,17 +67,17 @@ export function createPad({ label, onChange }) {
     event.preventDefault();
   });
 
-  // Once per frame is as often as anybody can see.
-  function changed() {
-    if (planned) return;
-    planned = true;
+  // At most once per frame.
+  function scheduleUpdate() {
+    if (scheduled) return;
+    scheduled = true;
     requestAnimationFrame(() => {
-      planned = false;
-      tell();
+      scheduled = false;
+      update();
     });
   }
 
-  function tell() {
+  function update() {
     redraw();
     onChange(example ?? rasterize(strokes));
   }
@@ -89,34 +91,34 @@ export function createPad({ label, onChange }) {
     context.fillStyle = css(color("paper"));
     context.fillRect(0, 0, side, side);
     context.strokeStyle = css(color("ink"));
-    context.lineWidth = WIDTH * side;
+    context.lineWidth = STROKE_WIDTH * side;
     context.lineCap = context.lineJoin = "round";
     for (const stroke of strokes) trace(context, stroke.map(([x, y]) => [x * side, y * side]));
   }
 
-  // What changes the paper also ends the stroke under way: its points have nowhere left to go.
+  // Undo, clear and load also end the current stroke, which no longer exists.
   function undo() {
     pointer = null;
-    if (!history.length) return;
-    ({ strokes, example } = history.pop());
-    changed();
+    if (!undoStack.length) return;
+    ({ strokes, example } = undoStack.pop());
+    scheduleUpdate();
   }
 
   function clear() {
     pointer = null;
     if (!strokes.length && !example) return;
-    remember();
+    saveForUndo();
     strokes = [];
     example = null;
-    changed();
+    scheduleUpdate();
   }
 
   function load(pixels) {
     pointer = null;
-    if (strokes.length || (example && example !== pixels)) remember();
+    if (strokes.length || (example && example !== pixels)) saveForUndo();
     strokes = [];
     example = pixels;
-    tell();
+    update();
   }
 
   onTheme(redraw);

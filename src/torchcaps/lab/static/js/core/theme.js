@@ -1,19 +1,19 @@
-// A plain script, run before the first paint so that a chosen theme never flashes.
+// A plain script that runs before the first paint, so that the page does not flash in the other theme.
 (() => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const key = "torchcaps-lab-theme";
 
-  function chosen() {
+  function stored() {
     try {
       return localStorage.getItem(key);
     } catch {
-      return null; // storage may be forbidden; the system's choice then holds
+      return null; // storage may be disabled; then the system's theme applies
     }
   }
 
   function apply() {
-    root.dataset.theme = chosen() ?? (system.matches ? "dark" : "light");
+    root.dataset.theme = stored() ?? (system.matches ? "dark" : "light");
     document.dispatchEvent(new Event("themechange"));
   }
 

@@ -1,19 +1,19 @@
-// Swings one number to and fro, starting where it stands and returning there when stopped.
+// Animates one number up and down, from its current value; stopping restores that value.
 
 const PERIOD = 3200; // milliseconds
 
-// onMove(key, value); onChange(key or null) when the swinging starts or stops
-export function createSwing(reach, onMove, onChange) {
+// onMove(key, value); onChange(key or null) when the animation starts or stops
+export function createOscillator(amplitude, onMove, onChange) {
   let key = null;
   let frame = null;
-  let home = 0;
+  let initial = 0;
 
   function stop() {
     if (key === null) return;
     cancelAnimationFrame(frame);
     const last = key;
     key = null;
-    onMove(last, home);
+    onMove(last, initial);
     onChange(null);
   }
 
@@ -22,13 +22,13 @@ export function createSwing(reach, onMove, onChange) {
     stop();
     if (same) return;
     key = next;
-    home = value;
+    initial = value;
     onChange(key);
-    const phase = Math.asin(Math.max(-1, Math.min(1, value / reach)));
+    const phase = Math.asin(Math.max(-1, Math.min(1, value / amplitude)));
     const start = performance.now();
     const tick = (now) => {
       if (key !== next) return;
-      onMove(key, reach * Math.sin(phase + ((now - start) / PERIOD) * 2 * Math.PI));
+      onMove(key, amplitude * Math.sin(phase + ((now - start) / PERIOD) * 2 * Math.PI));
       frame = requestAnimationFrame(tick);
     };
     frame = requestAnimationFrame(tick);

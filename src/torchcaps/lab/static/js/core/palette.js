@@ -1,4 +1,4 @@
-// Colors come from style/tokens.css, so that a canvas follows the theme like everything else.
+// The colors of style/tokens.css for canvases, which must be redrawn when the theme changes.
 
 let cache = new Map();
 const listeners = new Set();

@@ -1,6 +1,6 @@
-// A 4 × 4 pose as colored cells, each with the trace of its recent values.
+// A 4 × 4 pose as colored cells, each with a line of its recent values.
 
-import { h, svg } from "./dom.js";
+import { h, svg } from "../core/dom.js";
 
 const LENGTH = 60;
 
@@ -29,10 +29,10 @@ export function createPoseMatrix(label) {
     });
   }
 
-  function forget() {
+  function clear() {
     largest = 1e-6;
     for (const cell of cells) cell.past = [];
   }
 
-  return { element, update, forget };
+  return { element, update, clear };
 }

@@ -1,4 +1,4 @@
-// Point sets worth clustering, made afresh on every call.
+// Random point sets for clustering.
 
 function normal() {
   return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
@@ -12,28 +12,28 @@ function blob(count, [x, y], [long, short], degrees = 0) {
   });
 }
 
-function scattered(count) {
+function uniform(count) {
   return Array.from({ length: count }, () => [(Math.random() - 0.5) * 2.7, (Math.random() - 0.5) * 1.9]);
 }
 
-function kept(points) {
+function visible(points) {
   return points
     .filter(([x, y]) => Math.abs(x) < 1.47 && Math.abs(y) < 1.02)
     .map((point) => point.map((value) => Number(value.toFixed(3))));
 }
 
-// name: [clusters, maker]
+// name: [number of clusters, generator]
 const SETS = {
-  "Three blobs": [3, () => [...blob(40, [-0.8, 0.35], [0.15, 0.15]), ...blob(40, [0.75, 0.5], [0.15, 0.15]), ...blob(40, [0.05, -0.5], [0.15, 0.15])]],
+  "Three blobs": [3, () => [[-0.8, 0.35], [0.75, 0.5], [0.05, -0.5]].flatMap((center) => blob(40, center, [0.15, 0.15]))],
   "Two cigars": [2, () => [...blob(60, [-0.15, 0.3], [0.6, 0.07], 25), ...blob(60, [0.15, -0.3], [0.6, 0.07], 25)]],
   "A cross": [2, () => [...blob(60, [0, 0], [0.6, 0.06], 38), ...blob(60, [0, 0], [0.6, 0.06], -38)]],
   "Small in large": [2, () => [...blob(90, [0, 0], [0.5, 0.4]), ...blob(50, [0.15, 0.1], [0.06, 0.06])]],
-  "Agreement in noise": [3, () => [...blob(30, [0.55, -0.3], [0.05, 0.05]), ...scattered(90)]],
+  "Agreement in noise": [3, () => [...blob(30, [0.55, -0.3], [0.05, 0.05]), ...uniform(90)]],
 };
 
 export const SET_NAMES = Object.keys(SETS);
 
 export function makeSet(name) {
-  const [clusters, maker] = SETS[name];
-  return { clusters, points: kept(maker()) };
+  const [clusters, generate] = SETS[name];
+  return { clusters, points: visible(generate()) };
 }

@@ -1,4 +1,4 @@
-// Elements in one line each: h("p", { class: "soft" }, "text"). Keys starting with "on" are listeners.
+// Creates elements: h("p", { class: "soft" }, "text"). Attributes that start with "on" are event listeners.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,7 +20,7 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// A titled surface; `width` is a class of style/layout.css such as "w4".
+// A box with a title; `width` is a class of style/layout.css such as "w4".
 export function card(width, title, hint, ...children) {
   const heading = h("header", {}, h("h2", {}, title), hint ? h("p", {}, hint) : null);
   return h("section", { class: `card ${width}`, "aria-label": title }, heading, ...children);

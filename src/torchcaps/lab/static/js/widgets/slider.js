@@ -1,6 +1,6 @@
-// A labeled range with its value beside the label.
+// A range input with a label and its value.
 
-import { h } from "./dom.js";
+import { h } from "../core/dom.js";
 
 let count = 0;
 
@@ -8,7 +8,7 @@ export function createSlider({ label, min, max, step, value, format = String, on
   count += 1;
   const id = `slider-${count}`;
   const input = h("input", { type: "range", id, min, max, step, value });
-  const shown = h("span", { class: "value", "aria-hidden": "true" }); // an <output> would be announced at every move
+  const shown = h("span", { class: "value", "aria-hidden": "true" }); // the input is announced instead
   const element = h("div", { class: `slider ${kind}`.trim() }, h("label", { for: id }, label), shown, input);
 
   function refresh() {
@@ -33,7 +33,7 @@ export function createSlider({ label, min, max, step, value, format = String, on
     get value() {
       return Number(input.value);
     },
-    // Moves the slider without telling onInput.
+    // Moves the slider without calling onInput.
     set(next, limits = null) {
       if (limits) [input.min, input.max] = limits;
       input.value = next;

@@ -1,18 +1,18 @@
-// Places in the image over a faint digit: the accent where a value is positive, the second color where negative.
+// A grid of values over a faint image: the accent color for positive values, the second color for negative ones.
 
-import { color, mix } from "./palette.js";
+import { color, mix } from "../core/palette.js";
 import { createImage } from "./canvas_image.js";
 
-// Linear interpolation between cell centers. `places` says where those lie in the image, in pixels;
-// without it the cells are spread evenly.
-function sampler(cells, size, places) {
+// Linear interpolation between cell centers, which lie at `centers.first`, `centers.first + centers.step`, … in pixels;
+// without `centers` the cells fill the image.
+function sampler(cells, size, centers) {
   const [rows, columns] = [cells.length, cells[0].length];
-  const step = places?.step ?? size / columns;
-  const first = places?.first ?? step / 2 - 0.5;
+  const step = centers?.step ?? size / columns;
+  const first = centers?.first ?? step / 2 - 0.5;
   const cell = (row, column) => (row < 0 || column < 0 || row >= rows || column >= columns ? 0 : cells[row][column]);
   return (x, y) => {
     const [u, v] = [(x - first) / step, (y - first) / step];
-    const inside = places ? [u, v] : [clamp(u, columns), clamp(v, rows)];
+    const inside = centers ? [u, v] : [clamp(u, columns), clamp(v, rows)];
     const [left, top] = inside.map(Math.floor);
     const [right, down] = [inside[0] - left, inside[1] - top];
     return (1 - down) * ((1 - right) * cell(top, left) + right * cell(top, left + 1))
@@ -24,11 +24,11 @@ function clamp(value, count) {
   return Math.max(0, Math.min(count - 1, value));
 }
 
-// cells: a grid of -1..1
-export function heat(pixels, cells, places) {
+// cells: a grid of numbers from -1 to 1
+export function heat(pixels, cells, centers) {
   return () => {
     const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(color);
-    const at = sampler(cells, pixels.length, places);
+    const at = sampler(cells, pixels.length, centers);
     return {
       width: pixels[0].length,
       height: pixels.length,
@@ -44,6 +44,6 @@ export function createHeatmap(label) {
   const image = createImage({ label, resolution: 168 });
   return {
     element: image.element,
-    draw: (pixels, cells, places) => image.draw(heat(pixels, cells, places)),
+    draw: (pixels, cells, centers) => image.draw(heat(pixels, cells, centers)),
   };
 }

@@ -1,23 +1,26 @@
-// Steps through a sequence: back, play or pause, forward, and a slider.
+// Steps through a sequence, with buttons for back, play or pause, and forward, and a slider.
 
-import { h, icon } from "./dom.js";
+import { h, icon } from "../core/dom.js";
 
 export function createPlayer({ label, delay = 700, onChange }) {
   let total = 1;
   let index = 0;
   let timer = null;
 
-  const back = h("button", { type: "button", class: "round", "aria-label": `${label}: step back`, onclick: () => step(-1) }, icon("back"));
+  const stepButton = (name, by) => h("button", {
+    type: "button", class: "round", "aria-label": `${label}: step ${name}`, onclick: () => step(by),
+  }, icon(name));
+  const back = stepButton("back", -1);
   const play = h("button", { type: "button", class: "round play", onclick: () => (timer ? stop() : start()) });
-  const forward = h("button", { type: "button", class: "round", "aria-label": `${label}: step forward`, onclick: () => step(1) }, icon("forward"));
+  const forward = stepButton("forward", 1);
   const input = h("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": label });
-  const shown = h("span", { class: "count", "aria-hidden": "true" }); // the slider tells it; an <output> would at every step
+  const shown = h("span", { class: "count", "aria-hidden": "true" }); // the slider is announced instead
   const element = h("div", { class: "player", role: "group", "aria-label": label }, back, play, forward, input, shown);
 
   input.addEventListener("input", () => {
-    const wanted = Number(input.value); // stopping puts the slider back to where we are
+    const next = Number(input.value); // read first: stop() resets the slider
     stop();
-    goTo(wanted);
+    goTo(next);
   });
 
   function refresh() {
@@ -68,7 +71,7 @@ export function createPlayer({ label, delay = 700, onChange }) {
     get index() {
       return index;
     },
-    // A new sequence; stays where it was if that still exists, or goes to `at`.
+    // Loads a new sequence and goes to step `at`, by default the same step as before.
     load(count, at = index) {
       total = count;
       goTo(at);

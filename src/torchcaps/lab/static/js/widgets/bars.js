@@ -1,6 +1,6 @@
 // Horizontal bars, one row per class: name, bar, number.
 
-import { h } from "./dom.js";
+import { h } from "../core/dom.js";
 
 export function createBars({ labels, label, digits = 2 }) {
   const rows = labels.map((name) => {
@@ -11,7 +11,7 @@ export function createBars({ labels, label, digits = 2 }) {
   });
   const element = h("ul", { class: "bars", "aria-label": label }, rows.map((row) => row.element));
 
-  // marks: { index: css color } draws these rows loud and leaves the others quiet
+  // marks: { index: CSS color } highlights these rows
   function update(values, marks = {}) {
     rows.forEach((row, index) => {
       const value = values[index];

@@ -1,6 +1,6 @@
-// One of a few: radio buttons that look like a strip.
+// Radio buttons in one row.
 
-import { h } from "./dom.js";
+import { h } from "../core/dom.js";
 
 let count = 0;
 
@@ -14,8 +14,8 @@ export function createChoices({ label, options, value, onChange }) {
   element.addEventListener("change", () => onChange(get()));
 
   function get() {
-    const chosen = inputs.findIndex((input) => input.checked);
-    return options[chosen][0];
+    const index = inputs.findIndex((input) => input.checked);
+    return options[index][0];
   }
 
   return {

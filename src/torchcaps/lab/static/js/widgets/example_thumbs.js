@@ -1,27 +1,27 @@
-// Digits from the test set as buttons.
+// Example digits of the test set as buttons.
 
 import { createImage, ink } from "./canvas_image.js";
-import { getOnce } from "./api.js";
-import { h } from "./dom.js";
+import { getCached } from "../core/api.js";
+import { h } from "../core/dom.js";
 
 export async function digitExamples() {
-  return (await getOnce("api/examples")).digits;
+  return (await getCached("api/examples")).digits;
 }
 
-// One of each class, another one on every call.
+// One digit of each class; every call returns the next ones.
 let turn = 0;
 export function oneOfEach(digits) {
   const byClass = new Map();
   for (const digit of digits) byClass.set(digit.label, [...(byClass.get(digit.label) ?? []), digit]);
-  const chosen = [...byClass.keys()].sort((a, b) => a - b).map((label) => {
+  const selection = [...byClass.keys()].sort((a, b) => a - b).map((label) => {
     const list = byClass.get(label);
     return list[turn % list.length];
   });
   turn += 1;
-  return chosen;
+  return selection;
 }
 
-// onPick(digit); show(digits) replaces the thumbs; mark(digit) rings one of them
+// onPick(digit); show(digits) replaces the buttons; mark(digit) highlights one of them
 export function createThumbs({ label, onPick }) {
   const element = h("div", { class: "thumbs", role: "group", "aria-label": label });
   let buttons = [];
@@ -33,7 +33,9 @@ export function createThumbs({ label, onPick }) {
       image.draw(ink(digit.image));
       return {
         digit,
-        element: h("button", { type: "button", "aria-label": `Example of ${digit.label}`, "aria-pressed": "false", onclick: () => onPick(digit) }, image.element),
+        element: h("button", {
+          type: "button", "aria-label": `Example of ${digit.label}`, "aria-pressed": "false", onclick: () => onPick(digit),
+        }, image.element),
       };
     });
     element.replaceChildren(...buttons.map((entry) => entry.element));

@@ -1,7 +1,8 @@
-// A plane with points and clusters: a click, or the arrow keys and Enter, add a point; ellipses show one and two standard deviations.
+// A plane with points and clusters. A click, or the arrow keys and Enter, add a point. Ellipses show one and two
+// standard deviations.
 
-import { category, color, css, onTheme } from "./palette.js";
-import { svg } from "./dom.js";
+import { category, color, css, onTheme } from "../core/palette.js";
+import { svg } from "../core/dom.js";
 
 const [WIDTH, HEIGHT] = [600, 420];
 const UNIT = 200; // pixels per unit; the origin is the middle
@@ -21,20 +22,22 @@ export function createPlane({ label, onAdd }) {
   const shapes = svg("g", { class: "ellipses" });
   const dots = svg("g", { class: "points" });
   const means = svg("g", { class: "means" });
-  const aim = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
-  const element = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label }, shapes, dots, means, aim);
+  const cursor = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
+  const element = svg("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label,
+  }, shapes, dots, means, cursor);
   let last = null;
-  let at = [0, 0]; // where the keyboard would place a point
+  let position = [0, 0]; // of the keyboard cursor
 
-  function aimAt(next) {
-    at = [Math.max(-1.45, Math.min(1.45, next[0])), Math.max(-1, Math.min(1, next[1]))];
-    const [x, y] = toScreen(at);
-    aim.setAttribute("transform", `translate(${x} ${y})`);
+  function moveCursor(next) {
+    position = [Math.max(-1.45, Math.min(1.45, next[0])), Math.max(-1, Math.min(1, next[1]))];
+    const [x, y] = toScreen(position);
+    cursor.setAttribute("transform", `translate(${x} ${y})`);
   }
 
   element.addEventListener("keydown", (event) => {
-    if (event.key in STEPS) aimAt([at[0] + STEPS[event.key][0], at[1] + STEPS[event.key][1]]);
-    else if (event.key === "Enter" || event.key === " ") onAdd(at.map(rounded));
+    if (event.key in STEPS) moveCursor([position[0] + STEPS[event.key][0], position[1] + STEPS[event.key][1]]);
+    else if (event.key === "Enter" || event.key === " ") onAdd(position.map(rounded));
     else return;
     event.preventDefault();
   });
@@ -46,7 +49,7 @@ export function createPlane({ label, onAdd }) {
     onAdd([(x - WIDTH / 2) / UNIT, (HEIGHT / 2 - y) / UNIT].map(rounded));
   });
 
-  function tint(shares) {
+  function blend(shares) {
     if (!shares) return css(color("soft"));
     const sum = shares.reduce((total, share) => total + share, 0) || 1;
     return css(shares.reduce((rgb, share, index) => {
@@ -55,34 +58,34 @@ export function createPlane({ label, onAdd }) {
     }, [0, 0, 0]));
   }
 
-  // step: one iteration of the answer, or null while there is none
+  // step: one iteration of the response, or null if there is none
   function draw(points, step) {
     last = [points, step];
     dots.replaceChildren(...points.map((point, index) => {
       const [cx, cy] = toScreen(point);
-      return svg("circle", { cx, cy, r: 5, fill: tint(step?.assignment[index]) });
+      return svg("circle", { cx, cy, r: 5, fill: blend(step?.assignment[index]) });
     }));
     means.replaceChildren(...(step?.means ?? []).map((mean, index) => {
       const [x, y] = toScreen(mean);
       return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
     }));
-    const round = (step?.means ?? []).map((mean, index) => [mean, step.covariances[index], index]);
-    shapes.replaceChildren(...round
-      .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no width to draw
+    const clusters = (step?.means ?? []).map((mean, index) => [mean, step.covariances[index], index]);
+    shapes.replaceChildren(...clusters
+      .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no covariance
       .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
   }
 
-  aimAt(at);
+  moveCursor(position);
   onTheme(() => last && draw(...last));
   return { element, draw };
 }
 
-// Half axes and direction of [[a, b], [b, c]] in closed form.
+// The half axes and direction of the covariance [[a, b], [b, c]], in closed form.
 function ellipse(mean, [[a, b], [, c]], times, index) {
   const [cx, cy] = toScreen(mean);
-  const middle = (a + c) / 2;
-  const apart = Math.hypot((a - c) / 2, b);
-  const [rx, ry] = [middle + apart, middle - apart].map((value) => Math.sqrt(Math.max(value, 0)) * times * UNIT);
+  const mid = (a + c) / 2;
+  const radius = Math.hypot((a - c) / 2, b);
+  const [rx, ry] = [mid + radius, mid - radius].map((value) => Math.sqrt(Math.max(value, 0)) * times * UNIT);
   const turn = (-Math.atan2(2 * b, a - c) / 2) * (180 / Math.PI);
   return svg("ellipse", {
     cx, cy, rx: Math.max(rx, 1), ry: Math.max(ry, 1), transform: `rotate(${turn} ${cx} ${cy})`,

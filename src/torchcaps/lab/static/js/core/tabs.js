@@ -1,4 +1,4 @@
-// Tabs as links: the hash names the view, arrows move between tabs, Home and End jump.
+// Tabs are links whose hash names the view; arrow keys, Home and End move between them.
 
 const tabs = [...document.querySelectorAll('[role="tab"]')];
 const names = tabs.map((tab) => tab.hash.slice(1));
@@ -10,21 +10,21 @@ export function currentName() {
 
 export function select(name) {
   for (const tab of tabs) {
-    const chosen = tab.hash === `#${name}`;
-    tab.setAttribute("aria-selected", String(chosen));
-    tab.tabIndex = chosen ? 0 : -1;
-    document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
-    if (chosen) bringIntoStrip(tab);
+    const selected = tab.hash === `#${name}`;
+    tab.setAttribute("aria-selected", String(selected));
+    tab.tabIndex = selected ? 0 : -1;
+    document.getElementById(tab.getAttribute("aria-controls")).hidden = !selected;
+    if (selected) scrollToTab(tab);
   }
 }
 
-// Not scrollIntoView: it would move the page as well as the strip.
-function bringIntoStrip(tab) {
-  const strip = tab.parentElement;
-  strip.scrollLeft = tab.offsetLeft - strip.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
+// Not scrollIntoView, which would scroll the page too.
+function scrollToTab(tab) {
+  const list = tab.parentElement;
+  list.scrollLeft = tab.offsetLeft - list.offsetLeft - (list.clientWidth - tab.offsetWidth) / 2;
 }
 
-// The hash names the view, so the skip link must not write its own.
+// The skip link must not change the hash, which names the view.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("stage").focus();
@@ -34,12 +34,12 @@ const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
 export function listen(onChange) {
   document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
-    const here = tabs.indexOf(document.activeElement);
+    const focused = tabs.indexOf(document.activeElement);
     let next = null;
-    if (event.key in STEPS) next = (here + STEPS[event.key] + tabs.length) % tabs.length;
+    if (event.key in STEPS) next = (focused + STEPS[event.key] + tabs.length) % tabs.length;
     else if (event.key === "Home") next = 0;
     else if (event.key === "End") next = tabs.length - 1;
-    if (next === null || here < 0) return;
+    if (next === null || focused < 0) return;
     event.preventDefault();
     tabs[next].focus({ preventScroll: true });
     location.hash = tabs[next].hash;

@@ -1,12 +1,12 @@
-// Grids of numbers as smoothly scaled pictures. A painter is a function () -> { width, height, at(x, y) -> rgb },
-// called again when the theme changes.
+// Draws grids of numbers as scaled images. A painter is a function () -> { width, height, at(x, y) -> rgb };
+// it is called again when the theme changes.
 
-import { color, mix, onTheme } from "./palette.js";
-import { h } from "./dom.js";
+import { color, mix, onTheme } from "../core/palette.js";
+import { h } from "../core/dom.js";
 
 const scratch = document.createElement("canvas");
 
-// 0 is paper, 1 is ink: dark on light by day, light on dark by night.
+// 0 is paper, 1 is ink: dark on light, or light on dark in the dark theme.
 export function ink(pixels, strength = 1) {
   return () => {
     const [paper, full] = [color("paper"), color("ink")];
@@ -14,12 +14,12 @@ export function ink(pixels, strength = 1) {
   };
 }
 
-// A photograph: 0 black, 1 white in either theme.
+// A photograph: 0 is black and 1 is white in both themes.
 export function gray(pixels) {
   return () => grid(pixels, (x, y) => Array(3).fill(255 * pixels[y][x]));
 }
 
-// -1 the second color, 0 paper, 1 the accent.
+// -1 is the second color, 0 is paper, 1 is the accent color.
 export function signed(pixels) {
   return () => {
     const [paper, plus, minus] = [color("paper"), color("accent"), color("second")];
@@ -27,7 +27,7 @@ export function signed(pixels) {
   };
 }
 
-// Several grids, each in its own color, laid over each other like inks: [[pixels, "accent"], …].
+// Several overlaid grids, each in its own color: [[pixels, "accent"], …].
 export function layers(list) {
   return () => {
     const paper = color("paper");
@@ -41,16 +41,16 @@ function grid(pixels, at) {
   return { width: pixels[0].length, height: pixels.length, at };
 }
 
-// Paints onto any 2-D context, filling the rectangle.
+// Fills a rectangle of a 2-D context.
 export function paint(context, painter, [left, top, width, height], smooth = true) {
-  const picture = painter();
-  scratch.width = picture.width;
-  scratch.height = picture.height;
+  const source = painter();
+  scratch.width = source.width;
+  scratch.height = source.height;
   const small = scratch.getContext("2d", { willReadFrequently: true });
-  const data = small.createImageData(picture.width, picture.height);
-  for (let y = 0, i = 0; y < picture.height; y += 1) {
-    for (let x = 0; x < picture.width; x += 1, i += 4) {
-      const rgb = picture.at(x, y);
+  const data = small.createImageData(source.width, source.height);
+  for (let y = 0, i = 0; y < source.height; y += 1) {
+    for (let x = 0; x < source.width; x += 1, i += 4) {
+      const rgb = source.at(x, y);
       data.data[i] = rgb[0];
       data.data[i + 1] = rgb[1];
       data.data[i + 2] = rgb[2];
@@ -63,25 +63,27 @@ export function paint(context, painter, [left, top, width, height], smooth = tru
   context.drawImage(scratch, left, top, width, height);
 }
 
-// A canvas that remembers what it shows. `label` is read by screen readers; draw(painter, label) may change it.
+// A canvas for painters. `label` is for screen readers; draw(painter, label) may change it.
 export function createImage({ label, resolution = 336, smooth = true, kind = "" }) {
-  const element = h("canvas", { class: `picture ${kind}`.trim(), width: resolution, height: resolution, role: "img", "aria-label": label });
+  const element = h("canvas", {
+    class: `picture ${kind}`.trim(), width: resolution, height: resolution, role: "img", "aria-label": label,
+  });
   const context = element.getContext("2d");
-  let shown = null;
+  let current = null;
 
   function draw(painter, newLabel = null) {
-    shown = painter;
+    current = painter;
     if (newLabel) element.setAttribute("aria-label", newLabel);
     paint(context, painter, [0, 0, element.width, element.height], smooth);
   }
 
-  onTheme(() => shown && draw(shown));
+  onTheme(() => current && draw(current));
   return { element, draw };
 }
 
-// A picture with words under it.
+// An image with a caption.
 export function figure(image, caption) {
-  const words = h("figcaption", {}, caption);
-  const element = h("figure", {}, image.element, words);
-  return { element, draw: image.draw, caption: (text) => { words.textContent = text; } };
+  const text = h("figcaption", {}, caption);
+  const element = h("figure", {}, image.element, text);
+  return { element, draw: image.draw, caption: (next) => { text.textContent = next; } };
 }

@@ -1,6 +1,6 @@
-// A ring to turn with the pointer or the arrow keys; ticks where the known views lie, loud ones seen in training.
+// A dial for an angle, for pointer and arrow keys. Ticks mark known viewpoints, highlighted ones those of training.
 
-import { svg } from "./dom.js";
+import { svg } from "../core/dom.js";
 
 const RADIUS = 82;
 
@@ -20,8 +20,8 @@ export function createRing({ label, onTurn }) {
     "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 359,
   }, svg("circle", { class: "path", r: RADIUS }), ticks, hand, svg("circle", { class: "hub", r: 30 }), number, knob);
   let degrees = 0;
-  let held = false;
-  let seen = new Set();
+  let dragging = false;
+  let trainedViews = new Set();
 
   function set(next) {
     degrees = ((next % 360) + 360) % 360;
@@ -33,7 +33,7 @@ export function createRing({ label, onTurn }) {
     const whole = Math.round(degrees) % 360;
     number.textContent = `${whole}°`;
     element.setAttribute("aria-valuenow", whole);
-    element.setAttribute("aria-valuetext", `${whole} degrees${seen.has(whole) ? ", seen in training" : ""}`);
+    element.setAttribute("aria-valuetext", `${whole} degrees${trainedViews.has(whole) ? ", used in training" : ""}`);
   }
 
   function turn(next) {
@@ -50,12 +50,12 @@ export function createRing({ label, onTurn }) {
 
   element.addEventListener("pointerdown", (event) => {
     if (event.button > 0) return;
-    held = true;
+    dragging = true;
     element.setPointerCapture(event.pointerId);
     follow(event);
   });
-  element.addEventListener("pointermove", (event) => held && follow(event));
-  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { held = false; });
+  element.addEventListener("pointermove", (event) => dragging && follow(event));
+  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { dragging = false; });
 
   const STEPS = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5, PageUp: 20, PageDown: -20 };
   element.addEventListener("keydown", (event) => {
@@ -68,11 +68,11 @@ export function createRing({ label, onTurn }) {
 
   // known and trained: lists of degrees
   function mark(known, trained) {
-    seen = new Set(trained);
+    trainedViews = new Set(trained);
     ticks.replaceChildren(...known.map((view) => {
       const [x1, y1] = at(view, RADIUS + 12);
       const [x2, y2] = at(view, RADIUS + 22);
-      return svg("line", { x1, y1, x2, y2, class: seen.has(view) ? "seen" : "" });
+      return svg("line", { x1, y1, x2, y2, class: trainedViews.has(view) ? "trained" : "" });
     }));
   }
 

@@ -1,7 +1,7 @@
-// Distances of votes to their class's mean, one small histogram per class on a common scale.
+// Distances of the votes to the mean of their class: one histogram per class, all on the same scale.
 
-import { category } from "./palette.js";
-import { h, svg } from "./dom.js";
+import { category } from "../core/palette.js";
+import { h, svg } from "../core/dom.js";
 
 const WIDTH = 300;
 const HEIGHT = 64;
@@ -16,13 +16,17 @@ export function createHistograms(label) {
     highest = Math.max(...all, 1e-9);
     rows = classes.map((name) => {
       const bars = svg("g", { fill: category(name) });
-      const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `Distances of the votes for ${name}` }, bars);
+      const picture = svg("svg", {
+        viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
+        "aria-label": `Distances of the votes for ${name}`,
+      }, bars);
       const row = h("div", { class: "histogram" }, h("b", {}, String(name)), picture);
       row.firstChild.style.color = category(name);
       return { name, bars, row };
     });
-    const last = h("div", { class: "histogram axis" }, h("span"), h("p", {}, h("span", {}, "0: at the mean"), h("span", {}, "far away")));
-    element.replaceChildren(...rows.map(({ row }) => row), last);
+    const axis = h("div", { class: "histogram axis" }, h("span"),
+      h("p", {}, h("span", {}, "0: at the mean"), h("span", {}, "far away")));
+    element.replaceChildren(...rows.map(({ row }) => row), axis);
   }
 
   function show({ histogram }) {
