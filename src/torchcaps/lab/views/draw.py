@@ -81,7 +81,7 @@ def couplings(inspection: Inspection) -> list[Any]:
 
 @torch.no_grad()
 def reconstruct(store: ModelStore, request: TweakRequest) -> TweakResponse:
-    """The decoder's image for the class capsule `target` with the given pose."""
+    """The decoder's image for the class capsule `target` with the requested pose."""
     model = store[MODEL].model
     pose = torch.zeros(1, model.num_classes, len(request.pose))
     pose[0, request.target] = torch.tensor(request.pose)

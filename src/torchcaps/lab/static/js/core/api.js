@@ -38,7 +38,7 @@ export function get(path) {
   return send(path);
 }
 
-export function post(path, body) {
+function post(path, body) {
   return send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 }
 

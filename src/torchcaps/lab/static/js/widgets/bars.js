@@ -17,7 +17,7 @@ export function createBars({ labels, label, digits = 2 }) {
       const value = values[index];
       row.fill.style.width = `${Math.max(0, Math.min(1, value)) * 100}%`;
       row.fill.style.background = marks[index] ?? "";
-      row.element.classList.toggle("loud", index in marks);
+      row.element.classList.toggle("marked", index in marks);
       row.value.textContent = value.toFixed(digits);
     });
   }

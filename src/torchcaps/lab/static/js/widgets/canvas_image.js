@@ -7,10 +7,10 @@ import { h } from "../core/dom.js";
 const scratch = document.createElement("canvas");
 
 // 0 is paper, 1 is ink: dark on light, or light on dark in the dark theme.
-export function ink(pixels, strength = 1) {
+export function ink(pixels) {
   return () => {
     const [paper, full] = [color("paper"), color("ink")];
-    return grid(pixels, (x, y) => mix(paper, full, pixels[y][x] * strength));
+    return grid(pixels, (x, y) => mix(paper, full, pixels[y][x]));
   };
 }
 

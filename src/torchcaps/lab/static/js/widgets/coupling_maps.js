@@ -28,7 +28,7 @@ export function createCouplingMaps() {
     if (!response) return;
     changes[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
     text.textContent = iteration === 0 ? FIRST : laterIterations(largestRatio(response.couplings));
-    figures.forEach((figure, digit) => figure.classList.toggle("loud", digit === response.best));
+    figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 
   return {

@@ -25,7 +25,7 @@ function clamp(value, count) {
 }
 
 // cells: a grid of numbers from -1 to 1
-export function heat(pixels, cells, centers) {
+function heat(pixels, cells, centers) {
   return () => {
     const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(color);
     const at = sampler(cells, pixels.length, centers);
