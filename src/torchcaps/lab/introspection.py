@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer
+from torchcaps.layers.base import as_capsules
 from torchcaps.models import Model, Output
 
 
@@ -36,11 +37,11 @@ def inspect_last_layer(model: Model, images: Tensor) -> Inspection:
     """
     layer = [module for module in model.modules() if isinstance(module, CapsuleLayer)][-1]
     inputs: list[Capsules] = []
-    remove = layer.watch(inputs.append)
+    handle = layer.register_forward_pre_hook(lambda _, args: inputs.append(as_capsules(args[0])))
     try:
         output = model(images)
     finally:
-        remove()
+        handle.remove()
     return Inspection(output, layer, inputs[-1])
 
 
