@@ -13,7 +13,7 @@ from torchcaps.votes import ClassVotes, Votes
 
 SIDE = 4
 # As in problem.h: parent types are padded to whole vectors, and keep so many numbers per iteration.
-PADDING, STATISTICS = 16, 34
+PADDING, STATISTICS = 16, 50
 
 
 def route(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torchcaps.checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import Routed, Routing, dead, weighted_mean
+from torchcaps.routing.base import Routed, Routing, dead, precise_mean
 from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
@@ -94,8 +94,8 @@ class EMRouting(Routing):
         assignment = votes.initial() if start is None else start
         for iteration in range(self.iterations):
             # Not renormalised over parents: that would cancel the child's activation (pitfall 8).
-            mean, mass, share = votes.over(weighted_mean, assignment * child)
-            spread = votes.over(self.gaussian.fit, share, mean)
+            mean, low, mass, share = votes.over(precise_mean, assignment * child)
+            spread = votes.over(self.gaussian.fit, share, mean, low)
             if self.activation == "mdl":
                 code = self.gaussian.code_length(spread, votes.pose_size).to(mass.dtype)
                 logit = self._coding_logit(iteration, code, mass, votes)
@@ -105,8 +105,12 @@ class EMRouting(Routing):
                 logit = log_prior = presence.clamp(min=dead(mass.dtype)).log()
             yield Routed(mean, presence, assignment, logit)
             if iteration < self.iterations - 1:
-                log_density = votes.over(self.gaussian.log_density, mean, spread)
+                log_density = votes.over(self.gaussian.log_density, mean, spread, low)
                 assignment = votes.normalise(log_density + log_prior.unsqueeze(2))
+                # The sum over the parents of a child is 1, so this adds 0. It is for the gradients: their
+                # mean over the parents, which the backward pass of a softmax subtracts, is subtracted here
+                # first, so that the second mean is near 0 and its rounding does no harm.
+                assignment = assignment + assignment.detach() * (1 - votes._total(assignment))
 
     def fused(self, votes: Votes, activation: Tensor) -> Routed | None:
         """See `Routing.fused`; the kernel has the paper's covariance, and knows nothing of subclasses."""
