@@ -39,12 +39,13 @@ struct EmBackward {
     V *votes;              // [most votes of a child, groups, POSE]
     V *assigned;           // [most votes of a child, groups] R
     V *grad_assigned;      // the same, the gradient by r = R a
+    V *distance;           // the same, squared, in units of sigma
     T *field, *grad_field;  // [positions], for "mixing"
     T *shifted;             // [positions, groups] whether L_SHIFT is to be looked at
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
-        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 2) +
+        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 3) +
                PADDING;
     }
 
@@ -61,7 +62,8 @@ struct EmBackward {
         votes = slots + wiring.positions * groups * B_SLOTS;
         assigned = votes + most_votes(wiring) * groups * POSE;
         grad_assigned = assigned + most_votes(wiring) * groups;
-        field = reinterpret_cast<T *>(grad_assigned + most_votes(wiring) * groups);
+        distance = grad_assigned + most_votes(wiring) * groups;
+        field = reinterpret_cast<T *>(distance + most_votes(wiring) * groups);
         grad_field = field + wiring.positions;
         shifted = grad_field + wiring.positions;
     }
@@ -161,7 +163,9 @@ struct EmBackward {
         slot[U_GRAD_CENTRE] = zero;
         for (int d = 0; d < POSE; ++d) {
             slot[U_MEAN + d] = kept[S_MEAN + d];
-            slot[U_GRAD_VARIANCE + d] = grad_variance[d] + grad_volume / kept[S_VARIANCE + d];
+            // A dead parent has no mean and no variance that votes could move; 0 times an infinity would be NaN.
+            slot[U_GRAD_MEAN + d] = alive ? slot[U_GRAD_MEAN + d] : zero;
+            slot[U_GRAD_VARIANCE + d] = alive ? grad_variance[d] + grad_volume / kept[S_VARIANCE + d] : zero;
             const V observed = kept[S_VARIANCE + d] - least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
             // With vote - mean = x - low, low is moved out of the sums over x.
             const V low = kept[S_LOW + d], grad_mean = slot[U_GRAD_MEAN + d];
@@ -208,8 +212,7 @@ struct EmBackward {
                                [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                 V square = squares.total();
                 const int64_t at = k * groups + group;
-                // Nothing comes back from a distance cut here: such a vote is assigned 0, for whoever holds a share of
-                // a parent is within 1 / share of it.
+                distance[at] = square;
                 square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                 assigned[at] = slot[L_BASE] - T(0.5) * square;
                 peaks = larger(peaks, assigned[at]);
@@ -263,9 +266,11 @@ struct EmBackward {
                 if (!FIRST) {
                     const V grad_logit = assigned[at] * activation[n] * (grad_assigned[at] - expected);
                     slot[L_GRAD] += grad_logit;
+                    // A distance that was cut does not change with the vote.
+                    const V grad_distance = distance[at] < FARTHEST<T> ? grad_logit : V{};
                     with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE,
                                    slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0, [&](int d, V scaled) INLINED {
-                                       const V weighted = grad_logit * scaled;
+                                       const V weighted = grad_distance * scaled;
                                        slot[L_GRAD_FIRST + d] += weighted * slot[L_SCALE + d];
                                        slot[L_GRAD_SECOND + d] += weighted * scaled;
                                        grad[d] -= weighted * slot[L_SCALE + d];

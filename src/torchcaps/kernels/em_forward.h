@@ -78,17 +78,29 @@ struct EmForward {
             for (int d = F_MASS; d < F_SHIFT; ++d) slots[k * F_SLOTS + d] = V{};
     }
 
-    // Sums are taken around some vote of the field, so that the variance does not drown in the mean's square.
+    // Sums are taken around the most active vote of the field, so that the variance does not drown in the mean's
+    // square; the vote of a dead child might be of quite another scale.
     void seed_means() {
-        for (int64_t p = 0; p < wiring.positions; ++p)
+        for (int64_t p = 0; p < wiring.positions; ++p) {
+            const bool empty = wiring.field_start[p] == wiring.field_start[p + 1];
+            const int64_t vote = empty ? 0 : most_active(p);
             for (int64_t group = 0; group < groups; ++group) {
                 V *slot = slots + (p * groups + group) * F_SLOTS;
                 for (int d = 0; d < POSE; ++d) slot[F_MEAN + d] = V{};
-                if (wiring.field_start[p] == wiring.field_start[p + 1]) continue;
-                const int64_t vote = wiring.field_vote[wiring.field_start[p]];
+                if (empty) continue;
                 const int64_t child = wiring.child[vote];
                 cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(problem, child), slot + F_MEAN);
             }
+        }
+    }
+
+    int64_t most_active(int64_t p) const {
+        int64_t best = wiring.field_vote[wiring.field_start[p]];
+        for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k) {
+            const int64_t vote = wiring.field_vote[k];
+            if (activation[wiring.child[vote]] > activation[wiring.child[best]]) best = vote;
+        }
+        return best;
     }
 
     INLINE void add(V *slot, V r, const V *centred) {
@@ -175,12 +187,21 @@ struct EmForward {
             unsafe = alive && (moved * moved > far * (variance + problem.epsilon)) ? one : unsafe;
         }
         if (largest<T>(unsafe) > 0) {
-            V sum[POSE] = {}, square[POSE] = {};
-            refine(p, group, kept + S_MEAN, sum, square);
-            for (int d = 0; d < POSE; ++d) {
-                const V low = alive ? sum[d] * inverse : zero;
-                kept[S_VARIANCE + d] = alive ? larger(square[d] * inverse - low * low, zero) : zero;
-                split(kept[S_MEAN + d], low, kept[S_MEAN + d], kept[S_LOW + d]);
+            // A mean that moved by 10^k times sigma is wrong by 10^(k - 7) of them in float32, and is better by as
+            // much after each pass: one is enough, except among votes of very different scales.
+            constexpr int MOST_PASSES = 5;
+            V again = one;
+            for (int pass = 0; pass < MOST_PASSES && largest<T>(again) > 0; ++pass) {
+                V sum[POSE] = {}, square[POSE] = {};
+                refine(p, group, kept + S_MEAN, sum, square);
+                again = zero;
+                for (int d = 0; d < POSE; ++d) {
+                    const V low = alive ? sum[d] * inverse : zero, step = 16 * ROUNDOFF<T> * kept[S_MEAN + d];
+                    const V variance = alive ? larger(square[d] * inverse - low * low, zero) : zero;
+                    again = low * low > T(1e-6) * variance && low * low > step * step ? one : again;
+                    kept[S_VARIANCE + d] = variance;
+                    split(kept[S_MEAN + d], low, kept[S_MEAN + d], kept[S_LOW + d]);
+                }
             }
         }
         for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] += least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
