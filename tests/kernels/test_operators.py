@@ -16,6 +16,7 @@ from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward
 from torchcaps.kernels.em import em_backward, em_forward
 from torchcaps.layers import ClassCaps, ConvCaps, DenseCaps
 from torchcaps.routing import DynamicRouting, EMRouting
+from torchcaps.votes import DenseVotes
 
 FORMS = {
     "em conv": lambda **sizes: (EMRouting(4, normalise_mass=True, inverse_temperature=0.5), conv(**sizes)),
@@ -179,6 +180,22 @@ def test_plain_where_kernels_do_not_fit():
     with kernels.disabled():
         assert EMRouting()(votes, activation, coupling=False).coupling is not None
     assert EMRouting()(votes, activation, coupling=False).coupling is None
+
+
+class Doubled(DenseVotes):
+    """A geometry of a user's own: every vote counts twice."""
+
+    def cast(self, field):
+        return 2 * super().cast(field)
+
+
+@pytest.mark.parametrize(("routing", "make"), [(EMRouting(), dense_matrix), (DynamicRouting(), vectors)])
+def test_subclasses_of_votes_take_the_plain_form(routing, make):
+    case = make(dtype=torch.float32)
+    votes = Doubled(case.pose, case.weight, matrix=make is dense_matrix)
+    routed = routing(votes, case.activation, coupling=False)
+    assert routed.coupling is not None
+    assert torch.equal(routed.pose, routing(votes, case.activation).pose)
 
 
 def test_transforms_take_the_plain_form():

@@ -12,6 +12,10 @@ from torchcaps.kernels.em import contiguous
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
 
 
+# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+GEOMETRIES = (DenseVotes, SharedVotes)
+
+
 def route(
     votes: Votes,
     bias: Tensor | None,
@@ -33,15 +37,15 @@ def route(
     """
     weight = votes.weight
     if (
-        votes.matrix
-        or not isinstance(votes, (DenseVotes, SharedVotes))
+        type(votes) not in GEOMETRIES
+        or votes.matrix
         or not choice.fits(votes.pose, weight, bias)
     ):
         return None
     if bias is not None:
         bias = bias.expand(votes.parents, votes.pose_size)
     pose, _ = dynamic_forward(
-        votes.pose, weight if weight.ndim == 4 else weight.unsqueeze(0), bias, isinstance(votes, SharedVotes),
+        votes.pose, weight if weight.ndim == 4 else weight.unsqueeze(0), bias, type(votes) is SharedVotes,
         iterations, accumulate, leaky, through_all,
     )  # fmt: skip
     return pose.unsqueeze(1)

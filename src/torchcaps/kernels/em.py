@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import choice
-from torchcaps.votes import ClassVotes, Votes
+from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
 SIDE = 4
 # As in problem.h: parent types are padded to whole vectors, and keep so many numbers per iteration.
 PADDING, STATISTICS = 16, 50
+
+
+# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+GEOMETRIES = (DenseVotes, SharedVotes, ConvVotes, ClassVotes)
 
 
 def route(
@@ -38,13 +42,14 @@ def route(
     """
     weight = votes.weight
     if (
-        not votes.matrix
+        type(votes) not in GEOMETRIES
+        or not votes.matrix
         or weight.shape[-1] != SIDE
         or not choice.fits(votes.pose, activation, weight, *(beta or ()))
     ):
         return None
     place = None
-    if isinstance(votes, ClassVotes) and votes.coordinates:
+    if type(votes) is ClassVotes and votes.coordinates:
         place = votes.offset().flatten(0, 1)
     scale = votes.positions * votes.parents / votes.total_children if normalise_mass else 1.0
     beta_u, beta_a = (b.expand(votes.parents) for b in beta) if beta else (None, None)
