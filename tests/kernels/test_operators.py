@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -218,6 +219,61 @@ def test_half_precision_is_routed_in_float32():
     routed = EMRouting()(half, case.activation.bfloat16(), coupling=False)
     assert routed.coupling is None
     assert routed.pose.dtype == torch.float32
+
+
+def test_disabling_holds_for_one_thread():
+    """Two threads that enter A, B and leave A, B do not see each other, and leave nothing behind."""
+    turn = threading.Barrier(2, timeout=10)
+    seen = {}
+
+    def work(name, first):
+        states = [kernels.status().enabled]
+        if not first:
+            turn.wait()
+        with kernels.disabled():
+            states.append(kernels.status().enabled)
+            if first:
+                turn.wait()
+            turn.wait()
+            if not first:
+                turn.wait()
+        states.append(kernels.status().enabled)
+        if first:
+            turn.wait()
+        seen[name] = states
+
+    before = kernels.status().enabled
+    threads = [threading.Thread(target=work, args=(name, name == "A")) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    with kernels.enabled():
+        during = kernels.status().enabled
+    for thread in threads:
+        thread.join()
+    assert during
+    default = choice._default
+    assert seen == {"A": [default, False, default], "B": [default, False, default]}
+    assert kernels.status().enabled == before
+
+
+def test_blocks_nest():
+    with kernels.disabled():
+        with kernels.enabled():
+            assert kernels.status().enabled
+        assert kernels.status().reason == "inside disabled()"
+        assert not kernels.status().enabled
+    assert kernels.status().enabled
+
+
+def test_compiled_code_follows_disabled():
+    def fits(values):
+        return values + 1 if choice.fits(values) else values - 1
+
+    compiled = torch.compile(fits, fullgraph=True, backend="eager")
+    assert compiled(torch.zeros(1)) == 1
+    with kernels.disabled():
+        assert compiled(torch.zeros(1)) == -1
+    assert compiled(torch.zeros(1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from torchcaps.kernels import choice
 from torchcaps.kernels.em import contiguous
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
 
-
 # The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
 GEOMETRIES = (DenseVotes, SharedVotes)
 
@@ -36,11 +35,7 @@ def route(
         through_all: gradients through all iterations, rather than the last.
     """
     weight = votes.weight
-    if (
-        type(votes) not in GEOMETRIES
-        or votes.matrix
-        or not choice.fits(votes.pose, weight, bias)
-    ):
+    if type(votes) not in GEOMETRIES or votes.matrix or not choice.fits(votes.pose, weight, bias):
         return None
     if bias is not None:
         bias = bias.expand(votes.parents, votes.pose_size)
