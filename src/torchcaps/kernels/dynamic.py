@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import choice
+from torchcaps.kernels.arguments import check_dynamic, check_shapes_of
 from torchcaps.kernels.em import contiguous
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
 
@@ -61,6 +62,7 @@ def dynamic_forward(
 
     Shape: pose `[B, N, D_in]`, weight `[N or 1, J, D_in, D]`, bias `[J, D]`.
     """
+    check_dynamic(pose, weight, bias, shared, iterations)
     inputs = [contiguous(t) for t in (pose, weight, bias)]
     outputs = empty_outputs(pose, weight, iterations)
     choice.function("dynamic_forward", pose.dtype)(  # type: ignore[operator]
@@ -91,7 +93,11 @@ def dynamic_backward(
     leaky: bool,
     through_all: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients by pose, weight and bias (of shape `[J, D]` though there be none)."""
+    """Gradients by pose, weight and bias; the last is returned also if there is no bias."""
+    check_dynamic(pose, weight, bias, shared, iterations)
+    check_shapes_of(
+        ("grad", "totals"), (grad, totals), empty_outputs(pose.to("meta"), weight.to("meta"), iterations)
+    )
     inputs = [contiguous(t) for t in (pose, weight, bias, grad, totals)]
     outputs = empty_gradients(pose, weight)
     choice.function("dynamic_backward", pose.dtype)(  # type: ignore[operator]

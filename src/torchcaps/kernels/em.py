@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import choice
+from torchcaps.kernels.arguments import SIDE, check_em, check_shapes_of
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
-SIDE = 4
 # As in problem.h: parent types are padded to whole vectors, and keep so many numbers per iteration.
 PADDING, STATISTICS = 16, 50
 
@@ -86,6 +86,7 @@ def em_forward(
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]` (none for mixing
     proportions), index `[P, I]`, offset `[places, 16]`.
     """
+    check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
     # Locals keep what was made contiguous alive while only its address is known.
     inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
     outputs = empty_outputs(pose, weight, index, len(temperatures))
@@ -123,6 +124,12 @@ def em_backward(
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients by pose, activation, weight and both betas (zeros without betas)."""
+    check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
+    check_shapes_of(
+        ("grad_pose", "grad_activation", "grad_logit", "statistics"),
+        (grad_pose, grad_activation, grad_logit, statistics),
+        empty_outputs(pose.to("meta"), weight.to("meta"), index, len(temperatures)),
+    )
     inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
     given = [contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
     outputs = empty_gradients(pose, activation, weight)
