@@ -139,3 +139,10 @@ def test_second_derivatives_say_what_to_do(iterations):
     (slope,) = torch.autograd.grad(routed.pose.sum(), pose, create_graph=True)
     with pytest.raises(NotImplementedError, match="disabled"):
         slope.sum().backward()
+
+
+def test_many_geometries_in_turn():
+    """More than the cache of inverted indices holds, forward and backward, each twice."""
+    cases = [conv(1, 3 + k // 5, 3 + k % 5, 1, 2, stride=1 + k % 2) for k in range(20)]
+    for case in [*cases, *cases]:
+        assert_forms_agree(EMRouting(2).double(), case)

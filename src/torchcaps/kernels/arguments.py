@@ -105,6 +105,6 @@ def check_shapes_of(names: Sequence[str], given: Sequence[Tensor], wanted: Seque
     """Check that tensors (gradients, and what the forward pass kept) have the shape and type of others."""
     for name, value, other in zip(names, given, wanted):
         if value.shape != other.shape or value.dtype != other.dtype:
-            wanted, got = (f"{list(t.shape)} of {t.dtype}" for t in (other, value))
-            raise ValueError(f"{name} must be {wanted}, got {got}")
+            expected, got = (f"{list(t.shape)} of {t.dtype}" for t in (other, value))
+            raise ValueError(f"{name} must be {expected}, got {got}")
         check_cpu(name, value)

@@ -39,13 +39,12 @@ struct EmBackward {
     V *votes;              // [most votes of a child, groups, POSE]
     V *assigned;           // [most votes of a child, groups] R
     V *grad_assigned;      // the same, the gradient by r = R a
-    V *distance;           // the same, squared, in units of sigma
     T *field, *grad_field;  // [positions], for "mixing"
     T *shifted;             // [positions, groups] whether L_SHIFT is to be looked at
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
-        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 3) +
+        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 2) +
                PADDING;
     }
 
@@ -62,8 +61,7 @@ struct EmBackward {
         votes = slots + wiring.positions * groups * B_SLOTS;
         assigned = votes + most_votes(wiring) * groups * POSE;
         grad_assigned = assigned + most_votes(wiring) * groups;
-        distance = grad_assigned + most_votes(wiring) * groups;
-        field = reinterpret_cast<T *>(distance + most_votes(wiring) * groups);
+        field = reinterpret_cast<T *>(grad_assigned + most_votes(wiring) * groups);
         grad_field = field + wiring.positions;
         shifted = grad_field + wiring.positions;
     }
@@ -199,7 +197,7 @@ struct EmBackward {
         if (count == 0) return;
         const V *weight = reinterpret_cast<const V *>(problem.weight);
         const T *offset = offset_of(problem, n);
-        V peaks = splat<T>(-__builtin_inf());
+        V peaks = splat<T>(-__builtin_inf()), farthest = {};
         for (int64_t k = 0; k < count; ++k)
             for (int64_t group = 0; group < groups; ++group) {
                 const V *slot = slot_of(first + k, group);
@@ -212,11 +210,12 @@ struct EmBackward {
                                [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                 V square = squares.total();
                 const int64_t at = k * groups + group;
-                distance[at] = square;
+                farthest = larger(farthest, square);
                 square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                 assigned[at] = slot[L_BASE] - T(0.5) * square;
                 peaks = larger(peaks, assigned[at]);
             }
+        const bool cut = !FIRST && largest<T>(farthest) >= FARTHEST<T>;
         T share = even_share(problem, n);
         if (!FIRST) {
             const T peak = largest<T>(peaks);
@@ -243,13 +242,7 @@ struct EmBackward {
                 grad_assigned[at] = sum * slot[U_INVERSE_MASS] + slot[U_GRAD_MASS];
                 agreement += assigned[at] * grad_assigned[at];
             }
-        T expected = add_up<T>(agreement);
-        // What rounding left: G_r often has a large part that all parents of a child have in common.
-        if (!FIRST) {
-            V rest = {};
-            for (int64_t k = 0; k < count * groups; ++k) rest += assigned[k] * (grad_assigned[k] - expected);
-            expected += add_up<T>(rest);
-        }
+        const T expected = add_up<T>(agreement);
         grad_activation[n] += expected;
         V to_pose[POSE] = {};
         for (int64_t k = 0; k < count; ++k)
@@ -267,7 +260,15 @@ struct EmBackward {
                     const V grad_logit = assigned[at] * activation[n] * (grad_assigned[at] - expected);
                     slot[L_GRAD] += grad_logit;
                     // A distance that was cut does not change with the vote.
-                    const V grad_distance = distance[at] < FARTHEST<T> ? grad_logit : V{};
+                    V grad_distance = grad_logit;
+                    if (__builtin_expect(cut, 0)) {
+                        RowSums<T> squares;
+                        for (int d = 0; d < POSE; ++d) {
+                            const V far = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
+                            squares.add(d, far * far);
+                        }
+                        grad_distance = squares.total() < FARTHEST<T> ? grad_logit : V{};
+                    }
                     with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE,
                                    slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0, [&](int d, V scaled) INLINED {
                                        const V weighted = grad_distance * scaled;

@@ -78,7 +78,7 @@ struct EmForward {
             for (int d = F_MASS; d < F_SHIFT; ++d) slots[k * F_SLOTS + d] = V{};
     }
 
-    // Sums are taken around the most active vote of the field, so that the variance does not drown in the mean's
+    // Sums are taken around the vote of an active child, so that the variance does not drown in the mean's
     // square; the vote of a dead child might be of quite another scale.
     void seed_means() {
         for (int64_t p = 0; p < wiring.positions; ++p) {
@@ -94,9 +94,11 @@ struct EmForward {
         }
     }
 
+    // The first vote of a child that is at least half active, or else the one of the most active child.
     int64_t most_active(int64_t p) const {
         int64_t best = wiring.field_vote[wiring.field_start[p]];
         for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k) {
+            if (activation[wiring.child[best]] >= T(0.5)) return best;
             const int64_t vote = wiring.field_vote[k];
             if (activation[wiring.child[vote]] > activation[wiring.child[best]]) best = vote;
         }
