@@ -33,7 +33,7 @@ def needs_build() -> Iterator[None]:
 @pytest.fixture(params=["avx512", "avx2", "baseline"])
 def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
     """Every set that this processor has, one after the other."""
-    from torchcaps.kernels.choice import native
+    from torchcaps.kernels.dispatch import native
 
     assert native is not None
     if request.param not in native.available():

@@ -12,7 +12,7 @@ import torch
 from kernel_cases import classes, conv, dense_matrix, outputs, run, shared_matrix, vectors
 
 from torchcaps import kernels
-from torchcaps.kernels import choice
+from torchcaps.kernels import dispatch
 from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward
 from torchcaps.kernels.em import em_backward, em_forward
 from torchcaps.layers import ClassCaps, ConvCaps, DenseCaps
@@ -251,7 +251,7 @@ def test_disabling_holds_for_one_thread():
     for thread in threads:
         thread.join()
     assert during
-    default = choice._default
+    default = dispatch._default
     assert seen == {"A": [default, False, default], "B": [default, False, default]}
     assert kernels.status().enabled == before
 
@@ -267,7 +267,7 @@ def test_blocks_nest():
 
 def test_compiled_code_follows_disabled():
     def fits(values):
-        return values + 1 if choice.fits(values) else values - 1
+        return values + 1 if dispatch.fits(values) else values - 1
 
     compiled = torch.compile(fits, fullgraph=True, backend="eager")
     assert compiled(torch.zeros(1)) == 1
@@ -288,19 +288,19 @@ def test_compiled_code_follows_disabled():
 def test_environment_decides(monkeypatch, wish, built, says):
     monkeypatch.setenv("TORCHCAPS_KERNELS", wish)
     if not built:
-        monkeypatch.setattr(choice, "native", None)
-        monkeypatch.setattr(choice, "_missing", "no compiler")
-    assert choice._from_environment() == says
+        monkeypatch.setattr(dispatch, "native", None)
+        monkeypatch.setattr(dispatch, "_missing", "no compiler")
+    assert dispatch._from_environment() == says
 
 
 def test_impossible_wishes_are_errors(monkeypatch):
     monkeypatch.setenv("TORCHCAPS_KERNELS", "maybe")
     with pytest.raises(ValueError, match="must be 'on' or 'off'"):
-        choice._from_environment()
+        dispatch._from_environment()
     monkeypatch.setenv("TORCHCAPS_KERNELS", "on")
-    monkeypatch.setattr(choice, "native", None)
+    monkeypatch.setattr(dispatch, "native", None)
     with pytest.raises(ImportError, match="TORCHCAPS_KERNELS=on, but"):
-        choice._from_environment()
+        dispatch._from_environment()
 
 
 def test_works_without_the_compiled_part():

@@ -5,6 +5,6 @@ They are taken by themselves where they fit: on the CPU, in float32 or float64, 
 and `status()` returns what is in force.
 """
 
-from torchcaps.kernels.choice import Status, disabled, enabled, status
+from torchcaps.kernels.dispatch import Status, disabled, enabled, status
 
 __all__ = ["Status", "disabled", "enabled", "status"]

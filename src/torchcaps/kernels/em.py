@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcaps.kernels import choice
+from torchcaps.kernels import dispatch
 from torchcaps.kernels.arguments import SIDE, check_em, check_shapes_of
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
@@ -45,7 +45,7 @@ def route(
         type(votes) not in GEOMETRIES
         or not votes.matrix
         or weight.shape[-1] != SIDE
-        or not choice.fits(votes.pose, activation, weight, *(beta or ()))
+        or not dispatch.fits(votes.pose, activation, weight, *(beta or ()))
     ):
         return None
     place = None
@@ -88,12 +88,12 @@ def em_forward(
     """
     check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
     # Locals keep what was made contiguous alive while only its address is known.
-    inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
+    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
     outputs = empty_outputs(pose, weight, index, len(temperatures))
-    choice.function("em_forward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("em_forward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        choice.native.EmInputs(*map(choice.address, inputs)),  # type: ignore[union-attr]
-        *map(choice.address, outputs),
+        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -130,14 +130,14 @@ def em_backward(
         (grad_pose, grad_activation, grad_logit, statistics),
         empty_outputs(pose.to("meta"), weight.to("meta"), index, len(temperatures)),
     )
-    inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
-    given = [contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
+    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
+    given = [dispatch.contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
     outputs = empty_gradients(pose, activation, weight)
-    choice.function("em_backward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("em_backward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        choice.native.EmInputs(*map(choice.address, inputs)),  # type: ignore[union-attr]
-        *map(choice.address, given),
-        *map(choice.address, outputs),
+        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
+        *map(dispatch.address, given),
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -168,20 +168,8 @@ def _gradients(
     return pose, activation, weight, beta_u, beta_a, *[None] * 5
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise NotImplementedError(choice.NO_SECOND_DERIVATIVE)
-
-
 em_forward.register_autograd(_gradients, setup_context=_remember)
-em_backward.register_autograd(_no_second_derivative)
-
-
-def contiguous(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: numbers in order, and the first at the start of a vector."""
-    if tensor is None:
-        return None
-    tensor = tensor.contiguous()
-    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+em_backward.register_autograd(dispatch.no_second_derivative)
 
 
 def options(
@@ -191,9 +179,9 @@ def options(
     """Sizes and options as the compiled part takes them."""
     batch, children = pose.shape[:2]
     positions, places = (1, children) if index is None else index.shape
-    return choice.native.EmOptions(  # type: ignore[union-attr]
+    return dispatch.native.EmOptions(  # type: ignore[union-attr]
         batch, children, positions, places, weight.shape[1], weight.shape[0], len(temperatures),
-        beta_u is None, epsilon, mass_scale, list(temperatures), choice.threads(),
+        beta_u is None, epsilon, mass_scale, list(temperatures), dispatch.threads(),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// What the driver (bindings.cpp) hands to a kernel: sizes, options and pointers, nothing that owns memory.
+// What the drivers (*_driver.h) hand to a kernel: sizes, options and pointers, nothing that owns memory.
 #pragma once
 
 #include <cstdint>

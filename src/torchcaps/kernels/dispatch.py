@@ -171,7 +171,20 @@ def address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def contiguous(tensor: Tensor | None) -> Tensor | None:
+    """The tensor as kernels read it: contiguous, and aligned to 64 bytes."""
+    if tensor is None:
+        return None
+    tensor = tensor.contiguous()
+    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+
+
 NO_SECOND_DERIVATIVE = (
     "the fused kernels have no second derivative: route inside `with torchcaps.kernels.disabled():`, "
     "or set TORCHCAPS_KERNELS=off"
 )
+
+
+def no_second_derivative(ctx: object, *grads: Tensor) -> None:
+    """The backward pass of a backward operator: an error that says what to do."""
+    raise NotImplementedError(NO_SECOND_DERIVATIVE)
