@@ -17,14 +17,14 @@ struct EmOptions {
 // Owns what a problem points to: the weight with parents in lanes, and everything padded to whole vectors.
 template <class T>
 struct EmBatch {
-    OwnedWiring wiring;
+    std::shared_ptr<const OwnedWiring> wiring;
     int64_t padded, lanes, weights;
     Buffer<T> weight, beta_u, beta_a, temperature;
     EmProblem<T> problem;
 
     EmBatch(const Kernels<T> &kernels, const EmOptions &options, const T *pose, const T *activation, const T *source,
             const T *source_beta_u, const T *source_beta_a, const int64_t *index, const T *offset)
-        : wiring(index, options.children, options.positions, options.places, options.rows),
+        : wiring(wiring_for(index, options.children, options.positions, options.places, options.rows)),
           padded((options.parents + PADDING - 1) / PADDING * PADDING), lanes(kernels.lanes),
           weights(options.rows * padded * 16), weight(weights, true), beta_u(padded, true), beta_a(padded, true),
           temperature(options.iterations) {
@@ -37,7 +37,7 @@ struct EmBatch {
             std::copy_n(source_beta_a, options.parents, beta_a.get());
         }
         std::copy(options.temperature.begin(), options.temperature.end(), temperature.get());
-        problem = {wiring.view(),       options.parents,        padded,
+        problem = {wiring->view(),       options.parents,        padded,
                    options.rows,        options.rows,           options.iterations,
                    options.mixing,      T(options.epsilon),     T(options.mass_scale),
                    temperature.get(),   pose,                   activation,

@@ -18,9 +18,10 @@ enum BackwardSlot {
     L_SCALE = 4 * POSE + 3,
     L_BASE = 5 * POSE + 3,
     L_GRAD = 5 * POSE + 4,         // sum of the logits' gradients,
-    L_GRAD_FIRST = 5 * POSE + 5,   // the same times (vote - mean) / sigma,
-    L_GRAD_SECOND = 6 * POSE + 5,  // and times its square
-    B_SLOTS = 7 * POSE + 5,
+    L_GRAD_FIRST = 5 * POSE + 5,   // the same times (vote - mean) / sigma^2,
+    L_GRAD_SECOND = 6 * POSE + 5,  // and times ((vote - mean) / sigma)^2
+    L_SHIFT = 7 * POSE + 5,        // low part of the mean / sigma
+    B_SLOTS = 8 * POSE + 5,
 };
 
 template <class T>
@@ -39,10 +40,11 @@ struct EmBackward {
     V *assigned;           // [most votes of a child, groups] R
     V *grad_assigned;      // the same, the gradient by r = R a
     T *field, *grad_field;  // [positions], for "mixing"
+    T *shifted;             // [positions, groups] whether L_SHIFT is to be looked at
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
-        return problem.wiring.positions * (lanes * B_SLOTS + 2) + most_votes(problem.wiring) * lanes * (POSE + 2) +
+        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 2) +
                PADDING;
     }
 
@@ -61,6 +63,7 @@ struct EmBackward {
         grad_assigned = assigned + most_votes(wiring) * groups;
         field = reinterpret_cast<T *>(grad_assigned + most_votes(wiring) * groups);
         grad_field = field + wiring.positions;
+        shifted = grad_field + wiring.positions;
     }
 
     INLINE const V *kept_at(int64_t t, int64_t p, int64_t group) const {
@@ -110,7 +113,7 @@ struct EmBackward {
             grad_logit += grad_presence * sigmoid<T>(z) * sigmoid<T>(-z);
             grad_presence = V{};
         }
-        pass_parent(t, p, group, grad_presence, grad_logit, V{}, nothing);
+        pass_parent(t, p, group, grad_presence, grad_logit, nothing);
     }
 
     // The E-step's logits at this iteration were ln activation - volume / 2 - distance^2 / 2.
@@ -121,19 +124,20 @@ struct EmBackward {
         V grad_variance[POSE];
         for (int d = 0; d < POSE; ++d) {
             const V scale = slot[L_SCALE + d];
-            slot[U_GRAD_MEAN + d] = slot[L_GRAD_FIRST + d] * scale;
-            grad_variance[d] = T(0.5) * slot[L_GRAD_SECOND + d] * scale * scale;
+            slot[U_GRAD_MEAN + d] = slot[L_GRAD_FIRST + d];
+            // The difference first: where children are one sigma off, as two children always are, it nearly cancels.
+            grad_variance[d] = T(0.5) * (slot[L_GRAD_SECOND + d] - slot[L_GRAD]) * scale * scale;
         }
-        pass_parent(t, p, group, V{}, grad_logit, T(-0.5) * slot[L_GRAD], grad_variance);
+        pass_parent(t, p, group, V{}, grad_logit, grad_variance);
     }
 
     // From the gradients by a parent's activation and Gaussian to those by what its votes add up to.
-    void pass_parent(int64_t t, int64_t p, int64_t group, V grad_presence, V grad_logit, V grad_volume,
-                     const V *grad_variance) {
+    void pass_parent(int64_t t, int64_t p, int64_t group, V grad_presence, V grad_logit, const V *grad_variance) {
         V *slot = slots + (p * groups + group) * B_SLOTS;
         const V *kept = kept_at(t, p, group);
         const V zero = {}, one = splat<T>(1);
         const V mass = kept[S_MASS];
+        V grad_volume = {};
         const auto alive = mass > DEAD<T>;
         if (problem.mixing) {
             const bool seen = field[p] > DEAD<T>;
@@ -150,16 +154,21 @@ struct EmBackward {
             const V code = POSE * beta_u + T(0.5) * log_volume<T>(kept + S_VARIANCE);
             reinterpret_cast<V *>(shared.beta_a)[group] -= grad_cost;
             reinterpret_cast<V *>(shared.beta_u)[group] += POSE * scaled_mass * grad_cost;
-            grad_volume += T(0.5) * scaled_mass * grad_cost;
+            grad_volume = T(0.5) * scaled_mass * grad_cost;
             slot[U_GRAD_MASS] = problem.mass_scale * code * grad_cost;
         }
         slot[U_INVERSE_MASS] = alive ? one / mass : zero;
         slot[U_GRAD_CENTRE] = zero;
         for (int d = 0; d < POSE; ++d) {
             slot[U_MEAN + d] = kept[S_MEAN + d];
-            slot[U_GRAD_VARIANCE + d] = grad_variance[d] + grad_volume / kept[S_VARIANCE + d];
+            // A dead parent has no mean and no variance that votes could move; 0 times an infinity would be NaN.
+            slot[U_GRAD_MEAN + d] = alive ? slot[U_GRAD_MEAN + d] : zero;
+            slot[U_GRAD_VARIANCE + d] = alive ? grad_variance[d] + grad_volume / kept[S_VARIANCE + d] : zero;
             const V observed = kept[S_VARIANCE + d] - least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
-            slot[U_GRAD_CENTRE] += slot[U_GRAD_VARIANCE + d] * observed;
+            // With vote - mean = x - low, low is moved out of the sums over x.
+            const V low = kept[S_LOW + d], grad_mean = slot[U_GRAD_MEAN + d];
+            slot[U_GRAD_CENTRE] += slot[U_GRAD_VARIANCE + d] * (observed - low * low) + low * grad_mean;
+            slot[U_GRAD_MEAN + d] = grad_mean - 2 * slot[U_GRAD_VARIANCE + d] * low;
         }
     }
 
@@ -170,10 +179,12 @@ struct EmBackward {
         for (int d = 0; d < POSE; ++d) {
             slot[L_MEAN + d] = kept[S_MEAN + d];
             slot[L_SCALE + d] = 1 / root_lanes<T>(kept[S_VARIANCE + d]);
+            slot[L_SHIFT + d] = kept[S_LOW + d] * slot[L_SCALE + d];
             slot[L_GRAD_FIRST + d] = V{};
             slot[L_GRAD_SECOND + d] = V{};
         }
         const V log_prior = problem.mixing ? kept[S_LOGIT] : log_sigmoid<T>(kept[S_LOGIT]);
+        shifted[p * groups + group] = find_shift<T>(slot + L_SHIFT);
         slot[L_GRAD] = V{};
         slot[L_BASE] = log_prior - T(0.5) * log_volume<T>(kept + S_VARIANCE) - HALF_VOLUME<T>;
         mask_padding<T>(slot[L_BASE], group * LANES, problem.parents);
@@ -186,7 +197,7 @@ struct EmBackward {
         if (count == 0) return;
         const V *weight = reinterpret_cast<const V *>(problem.weight);
         const T *offset = offset_of(problem, n);
-        V peaks = splat<T>(-__builtin_inf());
+        V peaks = splat<T>(-__builtin_inf()), farthest = {};
         for (int64_t k = 0; k < count; ++k)
             for (int64_t group = 0; group < groups; ++group) {
                 const V *slot = slot_of(first + k, group);
@@ -194,18 +205,17 @@ struct EmBackward {
                 cast_votes<T>(pose + n * POSE, weight + weight_at(first + k, group), offset, vote);
                 if (FIRST) continue;
                 RowSums<T> squares;
-                for (int d = 0; d < POSE; ++d) {
-                    const V scaled = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
-                    squares.add(d, scaled * scaled);
-                }
+                with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE, slot + L_SHIFT,
+                               shifted[wiring.position[first + k] * groups + group] > 0,
+                               [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                 V square = squares.total();
                 const int64_t at = k * groups + group;
-                // Nothing comes back from a distance cut here: such a vote is assigned 0, for whoever holds a share of
-                // a parent is within 1 / share of it.
+                farthest = larger(farthest, square);
                 square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                 assigned[at] = slot[L_BASE] - T(0.5) * square;
                 peaks = larger(peaks, assigned[at]);
             }
+        const bool cut = !FIRST && largest<T>(farthest) >= FARTHEST<T>;
         T share = even_share(problem, n);
         if (!FIRST) {
             const T peak = largest<T>(peaks);
@@ -249,13 +259,23 @@ struct EmBackward {
                 if (!FIRST) {
                     const V grad_logit = assigned[at] * activation[n] * (grad_assigned[at] - expected);
                     slot[L_GRAD] += grad_logit;
-                    for (int d = 0; d < POSE; ++d) {
-                        const V scaled = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
-                        const V weighted = grad_logit * scaled;
-                        slot[L_GRAD_FIRST + d] += weighted;
-                        slot[L_GRAD_SECOND + d] += weighted * scaled;
-                        grad[d] -= weighted * slot[L_SCALE + d];
+                    // A distance that was cut does not change with the vote.
+                    V grad_distance = grad_logit;
+                    if (__builtin_expect(cut, 0)) {
+                        RowSums<T> squares;
+                        for (int d = 0; d < POSE; ++d) {
+                            const V far = (vote[d] - slot[L_MEAN + d]) * slot[L_SCALE + d];
+                            squares.add(d, far * far);
+                        }
+                        grad_distance = squares.total() < FARTHEST<T> ? grad_logit : V{};
                     }
+                    with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE,
+                                   slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0, [&](int d, V scaled) INLINED {
+                                       const V weighted = grad_distance * scaled;
+                                       slot[L_GRAD_FIRST + d] += weighted * slot[L_SCALE + d];
+                                       slot[L_GRAD_SECOND + d] += weighted * scaled;
+                                       grad[d] -= weighted * slot[L_SCALE + d];
+                                   });
                 }
                 const int64_t where = weight_at(first + k, group);
                 push_votes<T>(pose + n * POSE, weight + where, grad, to_pose,

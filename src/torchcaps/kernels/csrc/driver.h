@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <vector>
@@ -96,6 +97,31 @@ struct OwnedWiring {
                 field_vote.data(), child.data()};
     }
 };
+
+// The wiring of a geometry, from a cache of the last few: a network routes through the same ones again and again,
+// forward and backward. Geometries are told apart by the whole index, as a layer makes a new tensor for each batch.
+inline std::shared_ptr<const OwnedWiring> wiring_for(const int64_t *index, int64_t children, int64_t positions,
+                                                     int64_t places, int64_t rows) {
+    struct Entry {
+        std::vector<int64_t> sizes, index;
+        std::shared_ptr<const OwnedWiring> wiring;
+    };
+    constexpr size_t MOST_ENTRIES = 16;
+    static std::mutex mutex;
+    static std::vector<Entry> entries;  // the one used last comes first
+    const std::vector<int64_t> sizes{index != nullptr, children, positions, places, rows};
+    const int64_t length = index ? positions * places : 0;
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (size_t k = 0; k < entries.size(); ++k)
+        if (entries[k].sizes == sizes && std::equal(entries[k].index.begin(), entries[k].index.end(), index)) {
+            std::rotate(entries.begin(), entries.begin() + k, entries.begin() + k + 1);
+            return entries.front().wiring;
+        }
+    auto wiring = std::make_shared<const OwnedWiring>(index, children, positions, places, rows);
+    if (entries.size() == MOST_ENTRIES) entries.pop_back();
+    entries.insert(entries.begin(), {sizes, std::vector<int64_t>(index, index + length), wiring});
+    return wiring;
+}
 
 // Run work(k, scratch) for k = 0 .. count - 1, each thread with a scratch of its own. The work throws nothing:
 // all memory is had before the threads start.

@@ -14,7 +14,8 @@ enum ForwardSlot {
     F_MASS = 2 * POSE + 1,         // sum of r
     F_FIRST = 2 * POSE + 2,        // sum of r (vote - mean)
     F_SECOND = 3 * POSE + 2,       // sum of r (vote - mean)^2
-    F_SLOTS = 4 * POSE + 2,
+    F_SHIFT = 4 * POSE + 2,        // low part of the mean / sigma
+    F_SLOTS = 5 * POSE + 2,
 };
 
 template <class T>
@@ -30,11 +31,12 @@ struct EmForward {
     V *assigned;     // [votes, groups] r = R a
     V *distance;     // [most votes of a child, groups, POSE] votes, centred
     T *field;        // [positions]
+    T *shifted;      // [positions, groups] whether F_SHIFT is to be looked at
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
         return problem.wiring.positions * lanes * F_SLOTS + problem.wiring.votes * lanes +
-               most_votes(problem.wiring) * lanes * POSE + problem.wiring.positions + PADDING;
+               most_votes(problem.wiring) * lanes * POSE + problem.wiring.positions * (1 + lanes) + PADDING;
     }
 
     EmForward(const EmProblem<T> &problem, int64_t sample, T *scratch)
@@ -44,6 +46,7 @@ struct EmForward {
         assigned = slots + wiring.positions * groups * F_SLOTS;
         distance = assigned + wiring.votes * groups;
         field = reinterpret_cast<T *>(distance + most_votes(wiring) * groups * POSE);
+        shifted = field + wiring.positions;
     }
 
     INLINE const V *weight_of(int64_t vote, int64_t group) const {
@@ -72,20 +75,34 @@ struct EmForward {
 
     void clear_sums() {
         for (int64_t k = 0; k < wiring.positions * groups; ++k)
-            for (int d = F_MASS; d < F_SLOTS; ++d) slots[k * F_SLOTS + d] = V{};
+            for (int d = F_MASS; d < F_SHIFT; ++d) slots[k * F_SLOTS + d] = V{};
     }
 
-    // Sums are taken around some vote of the field, so that the variance does not drown in the mean's square.
+    // Sums are taken around the vote of an active child, so that the variance does not drown in the mean's
+    // square; the vote of a dead child might be of quite another scale.
     void seed_means() {
-        for (int64_t p = 0; p < wiring.positions; ++p)
+        for (int64_t p = 0; p < wiring.positions; ++p) {
+            const bool empty = wiring.field_start[p] == wiring.field_start[p + 1];
+            const int64_t vote = empty ? 0 : most_active(p);
             for (int64_t group = 0; group < groups; ++group) {
                 V *slot = slots + (p * groups + group) * F_SLOTS;
                 for (int d = 0; d < POSE; ++d) slot[F_MEAN + d] = V{};
-                if (wiring.field_start[p] == wiring.field_start[p + 1]) continue;
-                const int64_t vote = wiring.field_vote[wiring.field_start[p]];
+                if (empty) continue;
                 const int64_t child = wiring.child[vote];
                 cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(problem, child), slot + F_MEAN);
             }
+        }
+    }
+
+    // The first vote of a child that is at least half active, or else the one of the most active child.
+    int64_t most_active(int64_t p) const {
+        int64_t best = wiring.field_vote[wiring.field_start[p]];
+        for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k) {
+            if (activation[wiring.child[best]] >= T(0.5)) return best;
+            const int64_t vote = wiring.field_vote[k];
+            if (activation[wiring.child[vote]] > activation[wiring.child[best]]) best = vote;
+        }
+        return best;
     }
 
     INLINE void add(V *slot, V r, const V *centred) {
@@ -127,12 +144,9 @@ struct EmForward {
                     V votes[POSE];
                     cast_votes<T>(pose + n * POSE, weight_of(vote, group), offset, votes);
                     RowSums<T> squares;
-                    for (int d = 0; d < POSE; ++d) {
-                        centred[d] = votes[d] - slot[F_MEAN + d];
-                        // Dividing before squaring keeps votes of 1e15 within float32.
-                        const V scaled = centred[d] * slot[F_SCALE + d];
-                        squares.add(d, scaled * scaled);
-                    }
+                    with_scaled<T>([&](int d) INLINED { return centred[d] = votes[d] - slot[F_MEAN + d]; }, slot + F_SCALE,
+                                   slot + F_SHIFT, shifted[wiring.position[vote] * groups + group] > 0,
+                                   [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                     V square = squares.total();
                     square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
                     const V logit = slot[F_BASE] - T(0.5) * square;
@@ -170,14 +184,27 @@ struct EmForward {
         for (int d = 0; d < POSE; ++d) {
             const V moved = slot[F_FIRST + d] * inverse;
             const V variance = slot[F_SECOND + d] * inverse - moved * moved;
-            kept[S_MEAN + d] = alive ? slot[F_MEAN + d] + moved : zero;
+            split(alive ? slot[F_MEAN + d] : zero, alive ? moved : zero, kept[S_MEAN + d], kept[S_LOW + d]);
             kept[S_VARIANCE + d] = alive ? larger(variance, zero) : zero;
             unsafe = alive && (moved * moved > far * (variance + problem.epsilon)) ? one : unsafe;
         }
         if (largest<T>(unsafe) > 0) {
-            V refined[POSE] = {};
-            refine(p, group, kept + S_MEAN, refined);
-            for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] = alive ? refined[d] * inverse : zero;
+            // A mean that moved by 10^k times sigma is wrong by 10^(k - 7) of them in float32, and is better by as
+            // much after each pass: one is enough, except among votes of very different scales.
+            constexpr int MOST_PASSES = 5;
+            V again = one;
+            for (int pass = 0; pass < MOST_PASSES && largest<T>(again) > 0; ++pass) {
+                V sum[POSE] = {}, square[POSE] = {};
+                refine(p, group, kept + S_MEAN, sum, square);
+                again = zero;
+                for (int d = 0; d < POSE; ++d) {
+                    const V low = alive ? sum[d] * inverse : zero, step = 16 * ROUNDOFF<T> * kept[S_MEAN + d];
+                    const V variance = alive ? larger(square[d] * inverse - low * low, zero) : zero;
+                    again = low * low > T(1e-6) * variance && low * low > step * step ? one : again;
+                    kept[S_VARIANCE + d] = variance;
+                    split(kept[S_MEAN + d], low, kept[S_MEAN + d], kept[S_LOW + d]);
+                }
+            }
         }
         for (int d = 0; d < POSE; ++d) kept[S_VARIANCE + d] += least_variance<T>(problem.epsilon, kept[S_MEAN + d]);
         const V volume = log_volume<T>(kept + S_VARIANCE);
@@ -197,13 +224,15 @@ struct EmForward {
         for (int d = 0; d < POSE; ++d) {
             slot[F_MEAN + d] = kept[S_MEAN + d];
             slot[F_SCALE + d] = one / root_lanes<T>(kept[S_VARIANCE + d]);
+            slot[F_SHIFT + d] = kept[S_LOW + d] * slot[F_SCALE + d];
         }
+        shifted[p * groups + group] = find_shift<T>(slot + F_SHIFT);
         slot[F_BASE] = log_prior - T(0.5) * volume - HALF_VOLUME<T>;
         mask_padding<T>(slot[F_BASE], group * LANES, problem.parents);
     }
 
-    // The sum of squares around the mean itself, votes cast anew: the exact second pass.
-    void refine(int64_t p, int64_t group, const V *mean, V *square) {
+    // The sums around the mean itself, votes cast anew: the exact second pass.
+    void refine(int64_t p, int64_t group, const V *mean, V *sum, V *square) {
         for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k) {
             const int64_t vote = wiring.field_vote[k], child = wiring.child[vote];
             const V r = assigned[vote * groups + group];
@@ -211,7 +240,9 @@ struct EmForward {
             cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(problem, child), votes);
             for (int d = 0; d < POSE; ++d) {
                 const V centred = votes[d] - mean[d];
-                square[d] += r * centred * centred;
+                const V weighted = r * centred;
+                sum[d] += weighted;
+                square[d] += weighted * centred;
             }
         }
     }

@@ -44,7 +44,38 @@ INLINE void push_votes(const T *pose, const Vec<T> *weight, const Vec<T> *grad, 
 }
 
 // What a parent holds per iteration, in this order (EM_STATISTICS vectors).
-enum Statistic { S_MEAN = 0, S_VARIANCE = POSE, S_MASS = 2 * POSE, S_LOGIT = 2 * POSE + 1 };
+enum Statistic { S_MEAN = 0, S_LOW = POSE, S_VARIANCE = 2 * POSE, S_MASS = 3 * POSE, S_LOGIT = 3 * POSE + 1 };
+
+// high + low = a + b exactly, high being the sum as rounded.
+template <class V>
+INLINE void split(V a, V b, V &high, V &low) {
+    const V sum = a + b, part = sum - a;
+    low = (a - (sum - part)) + (b - part);
+    high = sum;
+}
+
+// Half of the distance from 1 to the next number: the largest relative error of one rounding.
+template <class T>
+constexpr T ROUNDOFF = sizeof(T) == 4 ? T(0x1p-24) : T(0x1p-53);
+
+// Run work(x) where x(d) is (vote - mean) / sigma of dimension d, the mean being mean + shift * sigma. A shift below
+// the rounding of a deviation of one sigma is left out, which most parents can do.
+template <class T, class Centred, class Work>
+INLINE void with_scaled(const Centred &centred, const Vec<T> *scale, const Vec<T> *shift, bool shifted, const Work &work) {
+    // Dividing before squaring keeps votes of 1e15 within float32.
+    if (__builtin_expect(shifted, 0))
+        for (int d = 0; d < POSE; ++d) work(d, centred(d) * scale[d] - shift[d]);
+    else
+        for (int d = 0; d < POSE; ++d) work(d, centred(d) * scale[d]);
+}
+
+// Whether a shift has to be looked at: nonzero in any lane.
+template <class T>
+INLINE T find_shift(const Vec<T> *shift) {
+    Vec<T> most = {};
+    for (int d = 0; d < POSE; ++d) most = larger(most, larger(shift[d], -shift[d]));
+    return add_up<T>(most > ROUNDOFF<T> ? splat<T>(1) : Vec<T>{});
+}
 
 // Sum of 16 terms by rows: a quarter of the rounding of one long sum, and four chains for the processor.
 template <class T>
@@ -75,11 +106,11 @@ constexpr T HALF_VOLUME = T(14.703016531274763);
 template <class T>
 constexpr T FARTHEST = T(1e37);
 
-// As in the plain form: what is added to the variance around a mean, epsilon and what rounding alone makes.
+// As in the plain form: what is added to the variance around a mean, epsilon or what rounding alone makes.
 template <class T>
 INLINE Vec<T> least_variance(T epsilon, const Vec<T> &mean) {
     const Vec<T> step = (sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52)) * mean;
-    return epsilon + step * step;
+    return larger(splat<T>(epsilon), step * step);
 }
 
 // Children of one activation field add up to this, per position: what "mixing" shares out.

@@ -1,4 +1,4 @@
-// What the driver (bindings.cpp) hands to a kernel: sizes, options and pointers, nothing that owns memory.
+// What the drivers (*_driver.h) hand to a kernel: sizes, options and pointers, nothing that owns memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace torchcaps {
 // Parent types are padded to a multiple of this, for every instruction set alike.
 constexpr int64_t PADDING = 16;
 
-// Numbers that one parent keeps per iteration: mean and variance (4 x 4 each), mass, logit.
-constexpr int64_t EM_STATISTICS = 34;
+// Numbers that one parent keeps per iteration: mean, its low part and variance (4 x 4 each), mass, logit.
+constexpr int64_t EM_STATISTICS = 50;
 
 // Who votes for whom, sorted by child: child n casts the votes start[n] .. start[n + 1].
 struct Wiring {
@@ -41,7 +41,7 @@ struct EmProblem {
 template <class T>
 struct EmOutput {
     T *pose, *activation, *logit;  // [batch, positions, parents (, 16)]
-    T *statistics;                 // [batch, iterations, positions, padded / lanes, 34, lanes]
+    T *statistics;                 // [batch, iterations, positions, padded / lanes, 50, lanes]
 };
 
 template <class T>

@@ -1,4 +1,4 @@
-// The table of kernels of one instruction set; included by each *_lanes.cpp.
+// The table of kernels of one instruction set; included by each lanes_*.cpp.
 #pragma once
 
 #include "dynamic.h"

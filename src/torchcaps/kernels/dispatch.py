@@ -3,8 +3,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
+from threading import Lock
 from types import ModuleType
 
 import torch
@@ -51,37 +53,87 @@ def _from_environment() -> tuple[bool, str]:
     return (False, _missing) if native is None else (True, "built")
 
 
-_enabled, _reason = _from_environment()
+_default, _reason = _from_environment()
+_override: ContextVar[bool | None] = ContextVar("torchcaps_kernels", default=None)
+# How many `disabled()` and `enabled()` blocks are open, in all threads. `torch.compile` cannot follow a
+# ContextVar, but compiles again when this number changes.
+_open_blocks = 0
+_lock = Lock()
+
+
+def is_enabled() -> bool:
+    """Whether kernels are used where they fit, in this thread and context."""
+    return _default if _open_blocks == 0 else _enabled_in_context()
+
+
+@torch.compiler.assume_constant_result
+def _enabled_in_context() -> bool:
+    override = _override.get()
+    return _default if override is None else override
 
 
 def status() -> Status:
-    """What decides about kernels here.
+    """What decides about kernels in this thread and context.
 
     Example:
         >>> status().threads == torch.get_num_threads() or not status().built or not native.parallel
         True
     """
+    override = _override.get()
+    reason = _reason if override is None else f"inside {'enabled' if override else 'disabled'}()"
     if native is None:
-        return Status(_enabled, False, "", 0, _reason)
-    return Status(_enabled, True, native.instruction_set(), threads(), _reason)
+        return Status(is_enabled(), False, "", 0, reason)
+    return Status(is_enabled(), True, native.instruction_set(), threads(), reason)
 
 
 @contextmanager
 def disabled() -> Iterator[None]:
     """Route in the plain form, for second derivatives or an export without custom operators.
 
+    Holds for the current thread (and asyncio task) only.
+
     Example:
         >>> with disabled():
         ...     status().enabled
         False
     """
-    global _enabled, _reason
-    before = _enabled, _reason
-    _enabled, _reason = False, "disabled() is in force"
+    with _overriding(False):
+        yield
+
+
+@contextmanager
+def enabled() -> Iterator[None]:
+    """Use kernels where they fit, whatever `TORCHCAPS_KERNELS` says; an error if they are not built.
+
+    Holds for the current thread (and asyncio task) only.
+
+    Example:
+        >>> with disabled(), enabled():
+        ...     status().enabled
+        True
+    """
+    if native is None:
+        raise ImportError(f"kernels cannot be enabled: {_missing}")
+    with _overriding(True):
+        yield
+
+
+@contextmanager
+def _overriding(value: bool) -> Iterator[None]:
+    before = _override.get()
+    _count_block(1)
+    _override.set(value)
     try:
         yield
     finally:
-        _enabled, _reason = before
+        _override.set(before)
+        _count_block(-1)
+
+
+def _count_block(change: int) -> None:
+    global _open_blocks
+    with _lock:
+        _open_blocks += change
 
 
 def threads() -> int:
@@ -91,7 +143,7 @@ def threads() -> int:
 
 def fits(*tensors: Tensor | None) -> bool:
     """Whether kernels are enabled and can take these tensors: one type, float32 or float64, on the CPU."""
-    if not _enabled:
+    if not is_enabled():
         return False
     given = [tensor for tensor in tensors if tensor is not None]
     dtype = given[0].dtype
@@ -119,7 +171,20 @@ def address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def contiguous(tensor: Tensor | None) -> Tensor | None:
+    """The tensor as kernels read it: contiguous, and aligned to 64 bytes."""
+    if tensor is None:
+        return None
+    tensor = tensor.contiguous()
+    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+
+
 NO_SECOND_DERIVATIVE = (
     "the fused kernels have no second derivative: route inside `with torchcaps.kernels.disabled():`, "
     "or set TORCHCAPS_KERNELS=off"
 )
+
+
+def no_second_derivative(ctx: object, *grads: Tensor) -> None:
+    """The backward pass of a backward operator: an error that says what to do."""
+    raise NotImplementedError(NO_SECOND_DERIVATIVE)

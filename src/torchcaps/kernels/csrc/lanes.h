@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #define INLINE inline __attribute__((always_inline))
+#define INLINED __attribute__((always_inline))
 
 namespace torchcaps::INSTRUCTION_SET {
 
