@@ -12,10 +12,10 @@ namespace py = pybind11;
 
 namespace torchcaps {
 
-#define DECLARE(set)                      \
-    namespace set {                       \
-    Kernels<float> single_precision();    \
-    Kernels<double> double_precision();   \
+#define DECLARE(set)                    \
+    namespace set {                     \
+    Kernels<float> single_precision();  \
+    Kernels<double> double_precision(); \
     }
 
 DECLARE(baseline)
@@ -117,8 +117,8 @@ template <class T>
 void run_dynamic_backward(const DynamicOptions &options, Address pose, Address weight, Address bias, Address grad,
                           Address totals, Address grad_pose, Address grad_weight, Address grad_bias) {
     const DynamicBatch<T> batch(kernels<T>(), options, at<T>(pose), at<T>(weight), at<T>(bias));
-    dynamic_backward<T>(kernels<T>(), options, batch, at<T>(grad), at<T>(totals), at<T>(grad_pose),
-                        at<T>(grad_weight), at<T>(grad_bias));
+    dynamic_backward<T>(kernels<T>(), options, batch, at<T>(grad), at<T>(totals), at<T>(grad_pose), at<T>(grad_weight),
+                        at<T>(grad_bias));
 }
 
 template <class T>
@@ -137,10 +137,9 @@ PYBIND11_MODULE(_native, module) {
     module.doc() = "Fused routing kernels; see torchcaps.kernels for the doors.";
     module.def("available", available, "Instruction sets that this processor can run, best first.");
     module.def("instruction_set", [] { return chosen().name; });
-    module.def("use", [](const std::string &name) { chosen() = choose(name); }, "Choose one of available().");
-    module.def("lanes", [](bool is_double) {
-        return is_double ? kernels<double>().lanes : kernels<float>().lanes;
-    });
+    module.def(
+        "use", [](const std::string &name) { chosen() = choose(name); }, "Choose one of available().");
+    module.def("lanes", [](bool is_double) { return is_double ? kernels<double>().lanes : kernels<float>().lanes; });
 #ifdef _OPENMP
     module.attr("parallel") = true;
 #else

@@ -92,9 +92,15 @@ struct OwnedWiring {
     }
 
     Wiring view() const {
-        return {static_cast<int64_t>(start.size()) - 1, static_cast<int64_t>(field_start.size()) - 1,
-                static_cast<int64_t>(row.size()), start.data(), position.data(), row.data(), field_start.data(),
-                field_vote.data(), child.data()};
+        return {static_cast<int64_t>(start.size()) - 1,
+                static_cast<int64_t>(field_start.size()) - 1,
+                static_cast<int64_t>(row.size()),
+                start.data(),
+                position.data(),
+                row.data(),
+                field_start.data(),
+                field_vote.data(),
+                child.data()};
     }
 };
 

@@ -20,7 +20,9 @@ struct Dynamic {
     int64_t choices;  // parents, padded to whole vectors
 
     explicit Dynamic(const DynamicProblem<T> &problem)
-        : problem(problem), parts(problem.padded / LANES), size(problem.parents * parts),
+        : problem(problem),
+          parts(problem.padded / LANES),
+          size(problem.parents * parts),
           choices((problem.parents + LANES - 1) / LANES * LANES) {}
 
     int64_t row(int64_t child) const { return problem.shared ? 0 : child; }
@@ -101,28 +103,28 @@ struct Dynamic {
         for (int64_t j = 0; j < problem.parents; ++j) {
             V sum = {};
             for (int64_t part = 0; part < parts; ++part) sum += votes[j * parts + part] * guide[j * parts + part];
-            coupling[j] = add_up<T>(sum);
+            coupling[j] = hsum<T>(sum);
             peak = coupling[j] > peak ? coupling[j] : peak;
         }
         for (int64_t j = problem.parents; j < choices; ++j) coupling[j] = T(-__builtin_inf());
         V totals = {};
         V *weights = reinterpret_cast<V *>(coupling);
-        for (int64_t k = 0; k < choices / LANES; ++k) totals += weights[k] = exponential(weights[k] - peak);
-        T total = add_up<T>(totals);
-        if (problem.leaky) total += exponential(splat<T>(-peak))[0];
+        for (int64_t k = 0; k < choices / LANES; ++k) totals += weights[k] = exp(weights[k] - peak);
+        T total = hsum<T>(totals);
+        if (problem.leaky) total += exp(broadcast<T>(-peak))[0];
         for (int64_t k = 0; k < choices / LANES; ++k) weights[k] /= total;
     }
 
     static T square(const V *vector, int64_t parts) {
         V sum = {};
         for (int64_t part = 0; part < parts; ++part) sum += vector[part] * vector[part];
-        return add_up<T>(sum);
+        return hsum<T>(sum);
     }
 
     // squash(s) = s n / (1 + n^2), n = |s|.
     void squash(const V *total, V *pose) const {
         for (int64_t j = 0; j < problem.parents; ++j) {
-            const T n2 = square(total + j * parts, parts), scale = root(n2) / (1 + n2);
+            const T n2 = square(total + j * parts, parts), scale = sqrt(n2) / (1 + n2);
             for (int64_t part = 0; part < parts; ++part) pose[j * parts + part] = total[j * parts + part] * scale;
         }
     }
@@ -130,11 +132,11 @@ struct Dynamic {
     void squash_backward(const V *total, const V *grad_pose, V *grad_total) const {
         for (int64_t j = 0; j < problem.parents; ++j) {
             const V *s = total + j * parts, *grad = grad_pose + j * parts;
-            const T n2 = square(s, parts), n = root(n2), slope = 1 / (1 + n2), scale = n * slope;
+            const T n2 = square(s, parts), n = sqrt(n2), slope = 1 / (1 + n2), scale = n * slope;
             V sum = {};
             for (int64_t part = 0; part < parts; ++part) sum += s[part] * grad[part];
             // (d scale / d n) <s, grad> s / n, in an order that neither 1e-15 nor 1e15 takes out of float32.
-            const T along = n2 > 0 ? add_up<T>(sum) * slope * (1 - 2 * n * scale) : T(0);
+            const T along = n2 > 0 ? hsum<T>(sum) * slope * (1 - 2 * n * scale) : T(0);
             const T inverse = n2 > 0 ? 1 / n : T(0);
             for (int64_t part = 0; part < parts; ++part)
                 grad_total[j * parts + part] = scale * grad[part] + (s[part] * inverse) * along;
@@ -153,8 +155,7 @@ struct Dynamic {
         for (int64_t sample = samples.first; sample < samples.last; ++sample)
             route(votes + (sample - samples.first) * problem.children * size,
                   out + sample * problem.parents * problem.size_out,
-                  reinterpret_cast<V *>(totals) + sample * problem.iterations * size,
-                  scratch + GROUP * votes_size());
+                  reinterpret_cast<V *>(totals) + sample * problem.iterations * size, scratch + GROUP * votes_size());
     }
 
     // totals: [iterations, parents, parts], what each squash was given.
@@ -180,8 +181,7 @@ struct Dynamic {
         }
         const T *from = reinterpret_cast<const T *>(pose);
         for (int64_t j = 0; j < problem.parents; ++j)
-            for (int64_t d = 0; d < problem.size_out; ++d)
-                out[j * problem.size_out + d] = from[j * problem.padded + d];
+            for (int64_t d = 0; d < problem.size_out; ++d) out[j * problem.size_out + d] = from[j * problem.padded + d];
     }
 
     // What one sample leaves for the last pass, which turns it into gradients of poses and weights. All of a child
@@ -193,9 +193,7 @@ struct Dynamic {
 
     int64_t share_size() const { return 2 * (problem.iterations - 1) * choices; }
 
-    int64_t trail_size() const {
-        return 2 * problem.iterations * size * LANES + problem.children * share_size();
-    }
+    int64_t trail_size() const { return 2 * problem.iterations * size * LANES + problem.children * share_size(); }
 
     Trail trail_at(T *scratch) const {
         V *guide = reinterpret_cast<V *>(scratch), *grad_total = guide + problem.iterations * size;
@@ -212,8 +210,8 @@ struct Dynamic {
             gather_one(votes + (sample - samples.first) * problem.children * size,
                        grad + sample * problem.parents * problem.size_out,
                        reinterpret_cast<const V *>(totals) + sample * problem.iterations * size,
-                       trail_at(trails + (sample - samples.first) * trail_size()), reinterpret_cast<V *>(grad_bias) + sample * size,
-                       scratch + GROUP * votes_size());
+                       trail_at(trails + (sample - samples.first) * trail_size()),
+                       reinterpret_cast<V *>(grad_bias) + sample * size, scratch + GROUP * votes_size());
     }
 
     // Gradients of one sample by its totals and logits, last iteration first.
@@ -250,7 +248,7 @@ struct Dynamic {
                 for (int64_t j = 0; j < problem.parents; ++j) {
                     V sum = {};
                     for (int64_t k = j * parts; k < (j + 1) * parts; ++k) sum += vote[k] * grad_total[k];
-                    grad_logit[j] = add_up<T>(sum);
+                    grad_logit[j] = hsum<T>(sum);
                     expected += coupling[j] * grad_logit[j];
                 }
                 for (int64_t j = 0; j < problem.parents; ++j) {
@@ -301,7 +299,7 @@ struct Dynamic {
         const int64_t stride = problem.size_in * parts;
         for (int64_t k = 0; k < problem.size_in; ++k) {
             V to_pose[COUNT] = {}, own[COUNT];
-            for (int item = 0; item < COUNT; ++item) own[item] = splat<T>(pose[item][k]);
+            for (int item = 0; item < COUNT; ++item) own[item] = broadcast<T>(pose[item][k]);
             for (int64_t j = 0; j < problem.parents; ++j)
                 for (int64_t part = 0; part < parts; ++part) {
                     const int64_t at = j * stride + k * parts + part;
@@ -314,7 +312,7 @@ struct Dynamic {
                     to_weight[at] = sum;
                 }
             T sums[COUNT];
-            add_up_each<T, COUNT>(to_pose, sums);
+            hsum_each<T, COUNT>(to_pose, sums);
             for (int item = 0; item < COUNT; ++item) out[item][k] = sums[item];
         }
     }

@@ -24,9 +24,8 @@ struct DynamicBatch {
           weights((options.shared ? 1 : options.children) * options.parents * options.size_in * padded) {
         source = in_vectors(source, weights / padded, options.size_out, weight);
         if (source_bias) source_bias = in_vectors(source_bias, options.parents, options.size_out, bias);
-        problem = {options.children,   options.parents,    options.size_in, options.size_out,
-                   padded,             options.shared,     options.accumulate, options.leaky,
-                   options.through_all, options.iterations, pose,            source,
+        problem = {options.children,   options.parents, options.size_in,     options.size_out,   padded, options.shared,
+                   options.accumulate, options.leaky,   options.through_all, options.iterations, pose,   source,
                    source_bias};
     }
 
@@ -71,8 +70,8 @@ void dynamic_backward(const Kernels<T> &kernels, const DynamicOptions &options, 
         for_each<T>(groups.count, options.threads, kernels.dynamic_gather_scratch(problem),
                     [&](int64_t group, T *scratch) {
                         const Range part = groups.range(group, samples.first);
-                        kernels.dynamic_gather(problem, part, grad, totals, trails_from(part.first),
-                                               sample_bias.get(), scratch);
+                        kernels.dynamic_gather(problem, part, grad, totals, trails_from(part.first), sample_bias.get(),
+                                               scratch);
                     });
         for_each<T>(blocks.count, options.threads, kernels.dynamic_push_scratch(problem),
                     [&](int64_t block, T *scratch) {

@@ -35,28 +35,31 @@ struct EmBackward {
     const T *pose, *activation, *statistics;
     T *grad_pose, *grad_activation;
     int64_t groups;
-    V *slots;              // [positions, groups, B_SLOTS]
-    V *votes;              // [most votes of a child, groups, POSE]
-    V *assigned;           // [most votes of a child, groups] R
-    V *grad_assigned;      // the same, the gradient by r = R a
+    V *slots;               // [positions, groups, B_SLOTS]
+    V *votes;               // [most votes of a child, groups, POSE]
+    V *assigned;            // [most votes of a child, groups] R
+    V *grad_assigned;       // the same, the gradient by r = R a
     T *field, *grad_field;  // [positions], for "mixing"
     T *shifted;             // [positions, groups] whether L_SHIFT is to be looked at
 
     static int64_t scratch(const EmProblem<T> &problem) {
         const int64_t lanes = problem.padded;
-        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) + most_votes(problem.wiring) * lanes * (POSE + 2) +
-               PADDING;
+        return problem.wiring.positions * (lanes * B_SLOTS + 2 + lanes) +
+               most_votes(problem.wiring) * lanes * (POSE + 2) + PADDING;
     }
 
     EmBackward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared, int64_t sample,
                T *scratch)
-        : problem(problem), shared(shared), wiring(problem.wiring),
+        : problem(problem),
+          shared(shared),
+          wiring(problem.wiring),
           pose(problem.pose + sample * wiring.children * POSE),
           activation(problem.activation + sample * wiring.children),
           statistics(gradient.statistics +
                      sample * problem.iterations * wiring.positions * problem.padded * EM_STATISTICS),
           grad_pose(gradient.child_pose + sample * wiring.children * POSE),
-          grad_activation(gradient.child_activation + sample * wiring.children), groups(problem.padded / LANES) {
+          grad_activation(gradient.child_activation + sample * wiring.children),
+          groups(problem.padded / LANES) {
         slots = reinterpret_cast<V *>(scratch);
         votes = slots + wiring.positions * groups * B_SLOTS;
         assigned = votes + most_votes(wiring) * groups * POSE;
@@ -72,7 +75,9 @@ struct EmBackward {
 
     INLINE int64_t weight_at(int64_t vote, int64_t group) const { return (wiring.row[vote] * groups + group) * POSE; }
 
-    INLINE V *slot_of(int64_t vote, int64_t group) { return slots + (wiring.position[vote] * groups + group) * B_SLOTS; }
+    INLINE V *slot_of(int64_t vote, int64_t group) {
+        return slots + (wiring.position[vote] * groups + group) * B_SLOTS;
+    }
 
     void run(const EmGradient<T> &gradient, int64_t sample) {
         for (int64_t k = 0; k < wiring.children; ++k) grad_activation[k] = 0;
@@ -135,7 +140,7 @@ struct EmBackward {
     void pass_parent(int64_t t, int64_t p, int64_t group, V grad_presence, V grad_logit, const V *grad_variance) {
         V *slot = slots + (p * groups + group) * B_SLOTS;
         const V *kept = kept_at(t, p, group);
-        const V zero = {}, one = splat<T>(1);
+        const V zero = {}, one = broadcast<T>(1);
         const V mass = kept[S_MASS];
         V grad_volume = {};
         const auto alive = mass > DEAD<T>;
@@ -145,7 +150,7 @@ struct EmBackward {
             const V presence = mass / total;
             grad_presence += presence > DEAD<T> ? grad_logit / presence : zero;
             slot[U_GRAD_MASS] = grad_presence / total;
-            if (seen) grad_field[p] -= add_up<T>(grad_presence * presence / total);
+            if (seen) grad_field[p] -= hsum<T>(grad_presence * presence / total);
         } else {
             const T temperature = problem.temperature[t];
             const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
@@ -178,7 +183,7 @@ struct EmBackward {
         const V *kept = kept_at(t, p, group);
         for (int d = 0; d < POSE; ++d) {
             slot[L_MEAN + d] = kept[S_MEAN + d];
-            slot[L_SCALE + d] = 1 / root_lanes<T>(kept[S_VARIANCE + d]);
+            slot[L_SCALE + d] = 1 / sqrt_lanes<T>(kept[S_VARIANCE + d]);
             slot[L_SHIFT + d] = kept[S_LOW + d] * slot[L_SCALE + d];
             slot[L_GRAD_FIRST + d] = V{};
             slot[L_GRAD_SECOND + d] = V{};
@@ -197,7 +202,7 @@ struct EmBackward {
         if (count == 0) return;
         const V *weight = reinterpret_cast<const V *>(problem.weight);
         const T *offset = offset_of(problem, n);
-        V peaks = splat<T>(-__builtin_inf()), farthest = {};
+        V peaks = broadcast<T>(-__builtin_inf()), farthest = {};
         for (int64_t k = 0; k < count; ++k)
             for (int64_t group = 0; group < groups; ++group) {
                 const V *slot = slot_of(first + k, group);
@@ -205,26 +210,26 @@ struct EmBackward {
                 cast_votes<T>(pose + n * POSE, weight + weight_at(first + k, group), offset, vote);
                 if (FIRST) continue;
                 RowSums<T> squares;
-                with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE, slot + L_SHIFT,
-                               shifted[wiring.position[first + k] * groups + group] > 0,
+                with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE,
+                               slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0,
                                [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                 V square = squares.total();
                 const int64_t at = k * groups + group;
-                farthest = larger(farthest, square);
-                square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
+                farthest = max(farthest, square);
+                square = square < FARTHEST<T> ? square : broadcast<T>(FARTHEST<T>);
                 assigned[at] = slot[L_BASE] - T(0.5) * square;
-                peaks = larger(peaks, assigned[at]);
+                peaks = max(peaks, assigned[at]);
             }
-        const bool cut = !FIRST && largest<T>(farthest) >= FARTHEST<T>;
+        const bool cut = !FIRST && hmax<T>(farthest) >= FARTHEST<T>;
         T share = even_share(problem, n);
         if (!FIRST) {
-            const T peak = largest<T>(peaks);
+            const T peak = hmax<T>(peaks);
             V totals = {};
             for (int64_t k = 0; k < count * groups; ++k) {
-                assigned[k] = exponential(assigned[k] - peak);
+                assigned[k] = exp(assigned[k] - peak);
                 totals += assigned[k];
             }
-            share = 1 / add_up<T>(totals);
+            share = 1 / hsum<T>(totals);
         }
         V agreement = {};
         for (int64_t k = 0; k < count; ++k)
@@ -238,11 +243,11 @@ struct EmBackward {
                 }
                 const V sum = sums.total() - slot[U_GRAD_CENTRE];
                 const int64_t at = k * groups + group;
-                assigned[at] = FIRST ? splat<T>(share) : assigned[at] * share;
+                assigned[at] = FIRST ? broadcast<T>(share) : assigned[at] * share;
                 grad_assigned[at] = sum * slot[U_INVERSE_MASS] + slot[U_GRAD_MASS];
                 agreement += assigned[at] * grad_assigned[at];
             }
-        const T expected = add_up<T>(agreement);
+        const T expected = hsum<T>(agreement);
         grad_activation[n] += expected;
         V to_pose[POSE] = {};
         for (int64_t k = 0; k < count; ++k)
@@ -270,7 +275,8 @@ struct EmBackward {
                         grad_distance = squares.total() < FARTHEST<T> ? grad_logit : V{};
                     }
                     with_scaled<T>([&](int d) INLINED { return vote[d] - slot[L_MEAN + d]; }, slot + L_SCALE,
-                                   slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0, [&](int d, V scaled) INLINED {
+                                   slot + L_SHIFT, shifted[wiring.position[first + k] * groups + group] > 0,
+                                   [&](int d, V scaled) INLINED {
                                        const V weighted = grad_distance * scaled;
                                        slot[L_GRAD_FIRST + d] += weighted * slot[L_SCALE + d];
                                        slot[L_GRAD_SECOND + d] += weighted * scaled;
@@ -283,7 +289,7 @@ struct EmBackward {
             }
         T sums[POSE];
         constexpr int TOGETHER = LANES < POSE ? LANES : POSE;
-        for (int d = 0; d < POSE; d += TOGETHER) add_up_each<T, TOGETHER>(to_pose + d, sums + d);
+        for (int d = 0; d < POSE; d += TOGETHER) hsum_each<T, TOGETHER>(to_pose + d, sums + d);
         for (int d = 0; d < POSE; ++d) grad_pose[n * POSE + d] += sums[d];
     }
 };

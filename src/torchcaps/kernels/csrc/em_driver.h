@@ -25,8 +25,12 @@ struct EmBatch {
     EmBatch(const Kernels<T> &kernels, const EmOptions &options, const T *pose, const T *activation, const T *source,
             const T *source_beta_u, const T *source_beta_a, const int64_t *index, const T *offset)
         : wiring(wiring_for(index, options.children, options.positions, options.places, options.rows)),
-          padded((options.parents + PADDING - 1) / PADDING * PADDING), lanes(kernels.lanes),
-          weights(options.rows * padded * 16), weight(weights, true), beta_u(padded, true), beta_a(padded, true),
+          padded((options.parents + PADDING - 1) / PADDING * PADDING),
+          lanes(kernels.lanes),
+          weights(options.rows * padded * 16),
+          weight(weights, true),
+          beta_u(padded, true),
+          beta_a(padded, true),
           temperature(options.iterations) {
         for (int64_t row = 0; row < options.rows; ++row)
             for (int64_t j = 0; j < options.parents; ++j)
@@ -37,11 +41,21 @@ struct EmBatch {
             std::copy_n(source_beta_a, options.parents, beta_a.get());
         }
         std::copy(options.temperature.begin(), options.temperature.end(), temperature.get());
-        problem = {wiring->view(),       options.parents,        padded,
-                   options.rows,        options.rows,           options.iterations,
-                   options.mixing,      T(options.epsilon),     T(options.mass_scale),
-                   temperature.get(),   pose,                   activation,
-                   weight.get(),        offset,                 beta_u.get(),
+        problem = {wiring->view(),
+                   options.parents,
+                   padded,
+                   options.rows,
+                   options.rows,
+                   options.iterations,
+                   options.mixing,
+                   T(options.epsilon),
+                   T(options.mass_scale),
+                   temperature.get(),
+                   pose,
+                   activation,
+                   weight.get(),
+                   offset,
+                   beta_u.get(),
                    beta_a.get()};
     }
 
@@ -80,8 +94,7 @@ void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBa
             for (int64_t k = 0; k < length; ++k) total[k] += own[k];
         }
         for (int64_t j = 0; j < options.parents; ++j)
-            for (int64_t d = 0; d < 16; ++d)
-                weight[(row * options.parents + j) * 16 + d] = total[batch.place(0, j, d)];
+            for (int64_t d = 0; d < 16; ++d) weight[(row * options.parents + j) * 16 + d] = total[batch.place(0, j, d)];
     });
     for (int64_t j = 0; j < options.parents; ++j) {
         beta_u[j] = beta_a[j] = 0;

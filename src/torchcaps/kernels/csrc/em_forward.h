@@ -9,12 +9,12 @@ namespace torchcaps::INSTRUCTION_SET {
 // the iteration before, by which votes are assigned, and sums over the votes assigned.
 enum ForwardSlot {
     F_MEAN = 0,
-    F_SCALE = POSE,                // 1 / sigma
-    F_BASE = 2 * POSE,             // ln activation + ln of the density at its peak
-    F_MASS = 2 * POSE + 1,         // sum of r
-    F_FIRST = 2 * POSE + 2,        // sum of r (vote - mean)
-    F_SECOND = 3 * POSE + 2,       // sum of r (vote - mean)^2
-    F_SHIFT = 4 * POSE + 2,        // low part of the mean / sigma
+    F_SCALE = POSE,           // 1 / sigma
+    F_BASE = 2 * POSE,        // ln activation + ln of the density at its peak
+    F_MASS = 2 * POSE + 1,    // sum of r
+    F_FIRST = 2 * POSE + 2,   // sum of r (vote - mean)
+    F_SECOND = 3 * POSE + 2,  // sum of r (vote - mean)^2
+    F_SHIFT = 4 * POSE + 2,   // low part of the mean / sigma
     F_SLOTS = 5 * POSE + 2,
 };
 
@@ -40,8 +40,11 @@ struct EmForward {
     }
 
     EmForward(const EmProblem<T> &problem, int64_t sample, T *scratch)
-        : problem(problem), wiring(problem.wiring), pose(problem.pose + sample * wiring.children * POSE),
-          activation(problem.activation + sample * wiring.children), groups(problem.padded / LANES) {
+        : problem(problem),
+          wiring(problem.wiring),
+          pose(problem.pose + sample * wiring.children * POSE),
+          activation(problem.activation + sample * wiring.children),
+          groups(problem.padded / LANES) {
         slots = reinterpret_cast<V *>(scratch);
         assigned = slots + wiring.positions * groups * F_SLOTS;
         distance = assigned + wiring.votes * groups;
@@ -53,7 +56,9 @@ struct EmForward {
         return reinterpret_cast<const V *>(problem.weight) + (wiring.row[vote] * groups + group) * POSE;
     }
 
-    INLINE V *slot_of(int64_t vote, int64_t group) { return slots + (wiring.position[vote] * groups + group) * F_SLOTS; }
+    INLINE V *slot_of(int64_t vote, int64_t group) {
+        return slots + (wiring.position[vote] * groups + group) * F_SLOTS;
+    }
 
     void run(const EmOutput<T> &output, int64_t sample) {
         if (problem.mixing) field_activation(wiring, activation, field);
@@ -116,7 +121,7 @@ struct EmForward {
 
     void add_evenly() {
         for (int64_t n = 0; n < wiring.children; ++n) {
-            const V r = splat<T>(activation[n] * even_share(problem, n));
+            const V r = broadcast<T>(activation[n] * even_share(problem, n));
             const T *offset = offset_of(problem, n);
             for (int64_t vote = wiring.start[n]; vote < wiring.start[n + 1]; ++vote)
                 for (int64_t group = 0; group < groups; ++group) {
@@ -136,7 +141,7 @@ struct EmForward {
         for (int64_t n = 0; n < wiring.children; ++n) {
             const int64_t first = wiring.start[n], last = wiring.start[n + 1];
             const T *offset = offset_of(problem, n);
-            V peaks = splat<T>(-__builtin_inf());
+            V peaks = broadcast<T>(-__builtin_inf());
             for (int64_t vote = first; vote < last; ++vote)
                 for (int64_t group = 0; group < groups; ++group) {
                     const V *slot = slot_of(vote, group);
@@ -144,22 +149,22 @@ struct EmForward {
                     V votes[POSE];
                     cast_votes<T>(pose + n * POSE, weight_of(vote, group), offset, votes);
                     RowSums<T> squares;
-                    with_scaled<T>([&](int d) INLINED { return centred[d] = votes[d] - slot[F_MEAN + d]; }, slot + F_SCALE,
-                                   slot + F_SHIFT, shifted[wiring.position[vote] * groups + group] > 0,
+                    with_scaled<T>([&](int d) INLINED { return centred[d] = votes[d] - slot[F_MEAN + d]; },
+                                   slot + F_SCALE, slot + F_SHIFT, shifted[wiring.position[vote] * groups + group] > 0,
                                    [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
                     V square = squares.total();
-                    square = square < FARTHEST<T> ? square : splat<T>(FARTHEST<T>);
+                    square = square < FARTHEST<T> ? square : broadcast<T>(FARTHEST<T>);
                     const V logit = slot[F_BASE] - T(0.5) * square;
                     assigned[vote * groups + group] = logit;
-                    peaks = larger(peaks, logit);
+                    peaks = max(peaks, logit);
                 }
-            const T peak = largest<T>(peaks);
+            const T peak = hmax<T>(peaks);
             V totals = {};
             for (int64_t k = first * groups; k < last * groups; ++k) {
-                assigned[k] = exponential(assigned[k] - peak);
+                assigned[k] = exp(assigned[k] - peak);
                 totals += assigned[k];
             }
-            const T share = last > first ? activation[n] / add_up<T>(totals) : T(0);
+            const T share = last > first ? activation[n] / hsum<T>(totals) : T(0);
             for (int64_t vote = first; vote < last; ++vote)
                 for (int64_t group = 0; group < groups; ++group) {
                     const V r = assigned[vote * groups + group] *= share;
@@ -172,7 +177,7 @@ struct EmForward {
     void fit(int64_t t, int64_t p, int64_t group, T *statistics) {
         V *slot = slots + (p * groups + group) * F_SLOTS;
         V *kept = reinterpret_cast<V *>(statistics) + (p * groups + group) * EM_STATISTICS;
-        const V zero = {}, one = splat<T>(1);
+        const V zero = {}, one = broadcast<T>(1);
         const V mass = slot[F_MASS];
         const auto alive = mass > DEAD<T>;
         const V inverse = one / (alive ? mass : one);
@@ -180,26 +185,26 @@ struct EmForward {
         // sums were seeded with is several sigma off more often; few votes cost little to look at twice.
         const T far = t == 0 ? T(16) : T(4);
         const int64_t field_size = wiring.field_start[p + 1] - wiring.field_start[p];
-        V unsafe = splat<T>(field_size < 64);
+        V unsafe = broadcast<T>(field_size < 64);
         for (int d = 0; d < POSE; ++d) {
             const V moved = slot[F_FIRST + d] * inverse;
             const V variance = slot[F_SECOND + d] * inverse - moved * moved;
             split(alive ? slot[F_MEAN + d] : zero, alive ? moved : zero, kept[S_MEAN + d], kept[S_LOW + d]);
-            kept[S_VARIANCE + d] = alive ? larger(variance, zero) : zero;
+            kept[S_VARIANCE + d] = alive ? max(variance, zero) : zero;
             unsafe = alive && (moved * moved > far * (variance + problem.epsilon)) ? one : unsafe;
         }
-        if (largest<T>(unsafe) > 0) {
+        if (hmax<T>(unsafe) > 0) {
             // A mean that moved by 10^k times sigma is wrong by 10^(k - 7) of them in float32, and is better by as
             // much after each pass: one is enough, except among votes of very different scales.
             constexpr int MOST_PASSES = 5;
             V again = one;
-            for (int pass = 0; pass < MOST_PASSES && largest<T>(again) > 0; ++pass) {
+            for (int pass = 0; pass < MOST_PASSES && hmax<T>(again) > 0; ++pass) {
                 V sum[POSE] = {}, square[POSE] = {};
                 refine(p, group, kept + S_MEAN, sum, square);
                 again = zero;
                 for (int d = 0; d < POSE; ++d) {
                     const V low = alive ? sum[d] * inverse : zero, step = 16 * ROUNDOFF<T> * kept[S_MEAN + d];
-                    const V variance = alive ? larger(square[d] * inverse - low * low, zero) : zero;
+                    const V variance = alive ? max(square[d] * inverse - low * low, zero) : zero;
                     again = low * low > T(1e-6) * variance && low * low > step * step ? one : again;
                     kept[S_VARIANCE + d] = variance;
                     split(kept[S_MEAN + d], low, kept[S_MEAN + d], kept[S_LOW + d]);
@@ -212,7 +217,7 @@ struct EmForward {
         V log_prior;
         if (problem.mixing) {
             const V presence = mass / (field[p] > DEAD<T> ? field[p] : DEAD<T>);
-            log_prior = logarithm(larger(presence, splat<T>(DEAD<T>)));
+            log_prior = log(max(presence, broadcast<T>(DEAD<T>)));
             kept[S_LOGIT] = log_prior;
         } else {
             const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
@@ -223,7 +228,7 @@ struct EmForward {
         }
         for (int d = 0; d < POSE; ++d) {
             slot[F_MEAN + d] = kept[S_MEAN + d];
-            slot[F_SCALE + d] = one / root_lanes<T>(kept[S_VARIANCE + d]);
+            slot[F_SCALE + d] = one / sqrt_lanes<T>(kept[S_VARIANCE + d]);
             slot[F_SHIFT + d] = kept[S_LOW + d] * slot[F_SCALE + d];
         }
         shifted[p * groups + group] = find_shift<T>(slot + F_SHIFT);
@@ -251,9 +256,8 @@ struct EmForward {
         const V *kept = reinterpret_cast<const V *>(statistics);
         for (int64_t p = 0; p < wiring.positions; ++p)
             for (int64_t group = 0; group < groups; ++group, kept += EM_STATISTICS) {
-                const V presence = problem.mixing
-                                       ? kept[S_MASS] / (field[p] > DEAD<T> ? field[p] : DEAD<T>)
-                                       : sigmoid<T>(kept[S_LOGIT]);
+                const V presence = problem.mixing ? kept[S_MASS] / (field[p] > DEAD<T> ? field[p] : DEAD<T>)
+                                                  : sigmoid<T>(kept[S_LOGIT]);
                 for (int lane = 0; lane < LANES && group * LANES + lane < problem.parents; ++lane) {
                     const int64_t to = (sample * wiring.positions + p) * problem.parents + group * LANES + lane;
                     output.activation[to] = presence[lane];

@@ -31,8 +31,7 @@ INLINE void push_votes(const T *pose, const Vec<T> *weight, const Vec<T> *grad, 
     for (int row = 0; row < SIDE; ++row)
         for (int k = 0; k < SIDE; ++k) {
             Vec<T> sum = grad_pose[row * SIDE + k];
-            for (int column = 0; column < SIDE; ++column)
-                sum += grad[row * SIDE + column] * weight[k * SIDE + column];
+            for (int column = 0; column < SIDE; ++column) sum += grad[row * SIDE + column] * weight[k * SIDE + column];
             grad_pose[row * SIDE + k] = sum;
         }
     for (int k = 0; k < SIDE; ++k)
@@ -54,14 +53,15 @@ INLINE void split(V a, V b, V &high, V &low) {
     high = sum;
 }
 
-// Half of the distance from 1 to the next number: the largest relative error of one rounding.
+// Half of the distance from 1 to the next number: the hmax relative error of one rounding.
 template <class T>
 constexpr T ROUNDOFF = sizeof(T) == 4 ? T(0x1p-24) : T(0x1p-53);
 
 // Run work(x) where x(d) is (vote - mean) / sigma of dimension d, the mean being mean + shift * sigma. A shift below
 // the rounding of a deviation of one sigma is left out, which most parents can do.
 template <class T, class Centred, class Work>
-INLINE void with_scaled(const Centred &centred, const Vec<T> *scale, const Vec<T> *shift, bool shifted, const Work &work) {
+INLINE void with_scaled(const Centred &centred, const Vec<T> *scale, const Vec<T> *shift, bool shifted,
+                        const Work &work) {
     // Dividing before squaring keeps votes of 1e15 within float32.
     if (__builtin_expect(shifted, 0))
         for (int d = 0; d < POSE; ++d) work(d, centred(d) * scale[d] - shift[d]);
@@ -73,8 +73,8 @@ INLINE void with_scaled(const Centred &centred, const Vec<T> *scale, const Vec<T
 template <class T>
 INLINE T find_shift(const Vec<T> *shift) {
     Vec<T> most = {};
-    for (int d = 0; d < POSE; ++d) most = larger(most, larger(shift[d], -shift[d]));
-    return add_up<T>(most > ROUNDOFF<T> ? splat<T>(1) : Vec<T>{});
+    for (int d = 0; d < POSE; ++d) most = max(most, max(shift[d], -shift[d]));
+    return hsum<T>(most > ROUNDOFF<T> ? broadcast<T>(1) : Vec<T>{});
 }
 
 // Sum of 16 terms by rows: a quarter of the rounding of one long sum, and four chains for the processor.
@@ -90,7 +90,7 @@ struct RowSums {
 template <class T>
 INLINE Vec<T> log_volume(const Vec<T> *variance) {
     RowSums<T> volume;
-    for (int d = 0; d < POSE; ++d) volume.add(d, logarithm(variance[d]));
+    for (int d = 0; d < POSE; ++d) volume.add(d, log(variance[d]));
     return volume.total();
 }
 
@@ -110,7 +110,7 @@ constexpr T FARTHEST = T(1e37);
 template <class T>
 INLINE Vec<T> least_variance(T epsilon, const Vec<T> &mean) {
     const Vec<T> step = (sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52)) * mean;
-    return larger(splat<T>(epsilon), step * step);
+    return max(broadcast<T>(epsilon), step * step);
 }
 
 // Children of one activation field add up to this, per position: what "mixing" shares out.
@@ -154,14 +154,14 @@ INLINE void mask_padding(Vec<T> &logit, int64_t first, int64_t parents) {
 
 template <class T>
 INLINE Vec<T> sigmoid(Vec<T> z) {
-    const Vec<T> e = exponential(z > 0 ? -z : z);
-    return (z > 0 ? splat<T>(1) : e) / (1 + e);
+    const Vec<T> e = exp(z > 0 ? -z : z);
+    return (z > 0 ? broadcast<T>(1) : e) / (1 + e);
 }
 
 template <class T>
 INLINE Vec<T> log_sigmoid(Vec<T> z) {
     const Vec<T> zero = {};
-    return (z > 0 ? zero : z) - logarithm(1 + exponential(z > 0 ? -z : z));
+    return (z > 0 ? zero : z) - log(1 + exp(z > 0 ? -z : z));
 }
 
 }  // namespace torchcaps::INSTRUCTION_SET

@@ -23,8 +23,8 @@ int64_t em_backward_scratch(const EmProblem<T> &problem) {
 }
 
 template <class T>
-void em_backward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared,
-                 int64_t sample, T *scratch) {
+void em_backward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared, int64_t sample,
+                 T *scratch) {
     EmBackward<T>(problem, gradient, shared, sample, scratch).run(gradient, sample);
 }
 
@@ -67,10 +67,19 @@ void dynamic_push(const DynamicProblem<T> &problem, const Range &children, const
 
 template <class T>
 Kernels<T> table() {
-    return {Lanes<T>::count,         Dynamic<T>::GROUP,          em_forward_scratch<T>,      em_forward<T>,
-            em_backward_scratch<T>,  em_backward<T>,             dynamic_forward_scratch<T>,
-            dynamic_forward<T>,      dynamic_trail<T>,           dynamic_gather_scratch<T>,
-            dynamic_gather<T>,       dynamic_push_scratch<T>,    dynamic_push<T>};
+    return {Lanes<T>::count,
+            Dynamic<T>::GROUP,
+            em_forward_scratch<T>,
+            em_forward<T>,
+            em_backward_scratch<T>,
+            em_backward<T>,
+            dynamic_forward_scratch<T>,
+            dynamic_forward<T>,
+            dynamic_trail<T>,
+            dynamic_gather_scratch<T>,
+            dynamic_gather<T>,
+            dynamic_push_scratch<T>,
+            dynamic_push<T>};
 }
 
 // What the driver links to, one pair per instruction set.

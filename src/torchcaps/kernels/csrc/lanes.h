@@ -24,12 +24,12 @@ template <class T>
 using Vec = typename Lanes<T>::Type;
 
 template <class T>
-INLINE Vec<T> splat(T value) {
+INLINE Vec<T> broadcast(T value) {
     return value - Vec<T>{};
 }
 
 template <class T>
-INLINE T add_up(Vec<T> values) {
+INLINE T hsum(Vec<T> values) {
 #if defined(__clang__)
     T sum = 0;
     for (int i = 0; i < Lanes<T>::count; ++i) sum += values[i];
@@ -47,7 +47,7 @@ INLINE T add_up(Vec<T> values) {
 // The sums of COUNT vectors at once (a power of 2): halves of two vectors are folded into one, again and again,
 // which takes a third of the instructions that COUNT sums one by one would.
 template <class T, int COUNT>
-INLINE void add_up_each(Vec<T> *values, T *sums) {
+INLINE void hsum_each(Vec<T> *values, T *sums) {
 #if !defined(__clang__)
     constexpr int LANES = Lanes<T>::count;
     if constexpr (COUNT > 1 && COUNT <= LANES) {
@@ -71,32 +71,32 @@ INLINE void add_up_each(Vec<T> *values, T *sums) {
         return;
     }
 #endif
-    for (int i = 0; i < COUNT; ++i) sums[i] = add_up<T>(values[i]);
+    for (int i = 0; i < COUNT; ++i) sums[i] = hsum<T>(values[i]);
 }
 
 template <class T>
-INLINE T largest(Vec<T> values) {
+INLINE T hmax(Vec<T> values) {
     T peak = values[0];
     for (int i = 1; i < Lanes<T>::count; ++i) peak = values[i] > peak ? values[i] : peak;
     return peak;
 }
 
 template <class V>
-INLINE V larger(V a, V b) {
+INLINE V max(V a, V b) {
     return a > b ? a : b;
 }
 
-INLINE float root(float value) { return __builtin_sqrtf(value); }
-INLINE double root(double value) { return __builtin_sqrt(value); }
+INLINE float sqrt(float value) { return __builtin_sqrtf(value); }
+INLINE double sqrt(double value) { return __builtin_sqrt(value); }
 
 template <class T>
-INLINE Vec<T> root_lanes(Vec<T> values) {
-    for (int i = 0; i < Lanes<T>::count; ++i) values[i] = root(values[i]);
+INLINE Vec<T> sqrt_lanes(Vec<T> values) {
+    for (int i = 0; i < Lanes<T>::count; ++i) values[i] = sqrt(values[i]);
     return values;
 }
 
 // e^x to 1e-7 (the polynomial of the Cephes library); 0 below the smallest normal number, -inf included.
-INLINE Vec<float> exponential(Vec<float> x) {
+INLINE Vec<float> exp(Vec<float> x) {
     typedef int32_t Ints __attribute__((vector_size(LANE_BYTES)));
     const Vec<float> none = {};
     const Vec<float> bounded = x > 88.0f ? none + 88.0f : (x < -87.3f ? none - 87.3f : x);
@@ -117,7 +117,7 @@ INLINE Vec<float> exponential(Vec<float> x) {
 }
 
 // ln x for normal x > 0, to 1e-7 (Cephes again).
-INLINE Vec<float> logarithm(Vec<float> x) {
+INLINE Vec<float> log(Vec<float> x) {
     typedef int32_t Ints __attribute__((vector_size(LANE_BYTES)));
     const Ints bits = (Ints)x;
     Vec<float> exponent = __builtin_convertvector((bits >> 23) - 126, Vec<float>);
@@ -141,12 +141,12 @@ INLINE Vec<float> logarithm(Vec<float> x) {
 }
 
 // Double precision is for checking, so it takes the exact functions.
-INLINE Vec<double> exponential(Vec<double> x) {
+INLINE Vec<double> exp(Vec<double> x) {
     for (int i = 0; i < Lanes<double>::count; ++i) x[i] = __builtin_exp(x[i]);
     return x;
 }
 
-INLINE Vec<double> logarithm(Vec<double> x) {
+INLINE Vec<double> log(Vec<double> x) {
     for (int i = 0; i < Lanes<double>::count; ++i) x[i] = __builtin_log(x[i]);
     return x;
 }
