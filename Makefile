@@ -8,7 +8,7 @@ READY  := $(VENV)/.installed
 
 test: lint types layers unit
 
-$(READY): pyproject.toml setup.py constraints.txt $(wildcard src/torchcaps/kernels/*.cpp src/torchcaps/kernels/*.h)
+$(READY): pyproject.toml setup.py constraints.txt $(wildcard src/torchcaps/kernels/csrc/*.cpp src/torchcaps/kernels/csrc/*.h)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
