@@ -3,11 +3,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from torchcaps.experiments.workbench.chance import ahead
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.drawing import CAPSULES, QUIET, axes_of, new_figure
-from torchcaps.experiments.workbench.given import norb_like
-from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.framework.data import use_norb_data
+from torchcaps.experiments.framework.figures import BLUE, GRAY, add_axes, new_figure
+from torchcaps.experiments.framework.statistics import significantly_higher
+from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.training import Recipe, load_recipe
 
 # Each row of Table 1: what differs from the first, and the paper's error on smallNORB in percent. In the
@@ -34,12 +33,12 @@ BASE, BASE_PUBLISHED = "CNN", 5.2
 
 def run(study: Study) -> None:
     """Train the network of every row in the same short way, and test it."""
-    data = norb_like(study)
+    data = use_norb_data(study)
     found = {name: error_of(study, name, recipe(study, data, name)) for name in [*ROWS, BASE]}
     published = {name: error for name, (_, error) in ROWS.items()} | {BASE: BASE_PUBLISHED}
     length = next(iter(found.values()))["images"]
     shown = "digits" if study.quick else {"smallnorb": "smallNORB", "toys": "rendered toys"}[data]
-    study.table(
+    study.add_table(
         "Table 1, row by row",
         ["what differs from the first row", "error (%)", "paper (%)", "weights"],
         [[name, each["error"], published[name], each["num_params"]] for name, each in found.items()],
@@ -84,7 +83,7 @@ def error_of(study: Study, name: str, made: Recipe) -> dict[str, Any]:
     result = json.loads((study.out / "trained" / folder / "result.json").read_text(encoding="utf-8"))
     tested = result["metrics"]["test"]
     error = 100 * tested["error"]
-    study.number(f"{name}.error", error)
+    study.add_number(f"{name}.error", error)
     return {
         "error": error,
         "count": tested["count"],
@@ -97,18 +96,18 @@ def draw(study: Study, found: dict[str, dict[str, Any]], published: dict[str, fl
     """Our errors beside the paper's, each on its own scale: only the order can be compared."""
     figure = new_figure(6.0, 4.8)
     names = list(found)[::-1]
-    left, right = axes_of(figure, 1, 2, sharey=True)
-    for axis, values, color, title in (
-        (left, [found[name]["error"] for name in names], CAPSULES, "here, briefly"),
-        (right, [published[name] for name in names], QUIET, "paper, to the end"),
+    left, right = add_axes(figure, 1, 2, sharey=True)
+    for ax, values, color, title in (
+        (left, [found[name]["error"] for name in names], BLUE, "here, briefly"),
+        (right, [published[name] for name in names], GRAY, "paper, to the end"),
     ):
-        axis.barh(range(len(names)), values, color=color, height=0.62, zorder=2)
-        axis.set(title=title, xlabel="error (%)", yticks=range(len(names)))
-        axis.grid(visible=False, axis="y")
-        axis.bar_label(axis.containers[0], fmt="%.1f", fontsize=8, padding=2)
-        axis.set_xlim(0, 1.25 * max(values))
+        ax.barh(range(len(names)), values, color=color, height=0.62, zorder=2)
+        ax.set(title=title, xlabel="error (%)", yticks=range(len(names)))
+        ax.grid(visible=False, axis="y")
+        ax.bar_label(ax.containers[0], fmt="%.1f", fontsize=8, padding=2)
+        ax.set_xlim(0, 1.25 * max(values))
     left.set_yticklabels([shortened(name) for name in names], fontsize=8)
-    study.figure(
+    study.add_figure(
         "rows",
         figure,
         caption="Test error of every row of Table 1, ours on the left and the paper's on the right, each on "
@@ -132,10 +131,10 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
     first = found[FIRST]["error"]
     rows = [name for name in OTHERS if name not in LOSSES]
     count = found[FIRST]["count"]
-    worse = [name for name in rows if ahead(found[name]["error"], first, count)]
-    better = [name for name in rows if ahead(first, found[name]["error"], count)]
+    worse = [name for name in rows if significantly_higher(found[name]["error"], first, count)]
+    better = [name for name in rows if significantly_higher(first, found[name]["error"], count)]
     same = [name for name in rows if name not in worse + better]
-    study.verdict(
+    study.add_verdict(
         True if worse == rows else (None if worse else False),
         f"Three iterations, matrix poses and coordinates have {first:.1f} % error here. Worse, as in the "
         f"paper: {listed(worse)}. No different beyond chance: {listed(same)}. Better, unlike in the paper: "
@@ -143,8 +142,8 @@ def judge(study: Study, found: dict[str, dict[str, Any]]) -> None:
     )
     spread, margin = (found[name]["error"] for name in LOSSES)
     second = min(first, margin)
-    study.verdict(
-        ahead(second, spread, count),
+    study.add_verdict(
+        significantly_higher(second, spread, count),
         f"Spread loss has {spread:.1f} % error, margin loss {margin:.1f} % and cross-entropy {first:.1f} %. "
         "The paper finds spread loss the best and cross-entropy the worst of the three, trained to the end; "
         "at the beginning, which is all that is seen here, "

@@ -6,23 +6,28 @@ from torchcaps.data import load
 from torchcaps.data.datasets.affine_mnist import transform_set
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.workbench.chance import ahead
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.drawing import (
-    CAPSULES,
-    CNN,
-    QUIET,
-    THIRD,
-    axes_of,
+from torchcaps.experiments.framework.figures import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    add_axes,
     image_grid,
     new_figure,
 )
-from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course, equally_good
-from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.framework.statistics import (
+    EpochErrors,
+    common_error,
+    comparable,
+    epoch_at_error,
+    errors_by_epoch,
+    significantly_higher,
+)
+from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.training import Recipe, load_recipe, load_weights
 
 CAPS, UNIFORM, BASE = "capsules, dynamic routing", "capsules, uniform routing", "CNN"
-COLORS = {CAPS: CAPSULES, UNIFORM: THIRD, BASE: CNN}
+COLORS = {CAPS: BLUE, UNIFORM: GREEN, BASE: ORANGE}
 # Accuracy on moved and on transformed digits, in percent.
 PUBLISHED = {CAPS: (99.23, 79.0), BASE: (99.22, 66.0)}
 # The few digits of the quick form are shown in so many forms each.
@@ -37,11 +42,11 @@ def run(study: Study) -> None:
     for name in COLORS:
         made, training = recipe(study, name), training_name(name)
         study.train(training, made, keep_epochs=True)
-        courses[name] = course(
+        courses[name] = errors_by_epoch(
             study, training, moved, transformed, Preprocess.from_options(made.data.preprocess)
         )
-    level = common_level([courses[name] for name in (CAPS, BASE)])
-    chosen = {name: at_level(moments, level) for name, moments in courses.items()}
+    level = common_error([courses[name] for name in (CAPS, BASE)])
+    chosen = {name: epoch_at_error(moments, level) for name, moments in courses.items()}
     report(study, chosen, moved, transformed)
     draw_courses(study, courses, chosen, level)
     # Forms of the same digit are read alike, so what is counted is digits.
@@ -90,19 +95,19 @@ def test_images(study: Study) -> tuple[ImageSet, ImageSet]:
     return moved, transformed
 
 
-def report(study: Study, chosen: dict[str, Moment], moved: ImageSet, transformed: ImageSet) -> None:
+def report(study: Study, chosen: dict[str, EpochErrors], moved: ImageSet, transformed: ImageSet) -> None:
     """The table of accuracies at equal accuracy on the training kind."""
     rows: list[list[object]] = []
     for name, moment in chosen.items():
-        model, _ = load_weights(study.epochs(training_name(name))[moment.epoch - 1])
+        model, _ = load_weights(study.epoch_paths(training_name(name))[moment.epoch - 1])
         weights = sum(each.numel() for each in model.parameters())
         rows.append([name, 100 - moment.familiar, 100 - moment.novel, moment.epoch, weights])
-        study.number(f"{name}.moved", 100 - moment.familiar)
-        study.number(f"{name}.affine", 100 - moment.novel)
+        study.add_number(f"{name}.moved", 100 - moment.familiar)
+        study.add_number(f"{name}.affine", 100 - moment.novel)
     published: list[list[object]] = [
         [f"paper: {name}", *accuracies, None, None] for name, accuracies in PUBLISHED.items()
     ]
-    study.table(
+    study.add_table(
         "Equally good on moved digits, tested under affine change",
         ["network", "moved right (%)", "transformed right (%)", "epochs", "weights"],
         rows + published,
@@ -118,7 +123,7 @@ def draw_images(study: Study, moved: ImageSet, transformed: ImageSet, count: int
     """Digits as in training, and under affine change."""
     places = torch.linspace(0, len(moved) - 1, count).long()
     drawn = torch.stack([each.images[places, 0] for each in (moved, transformed)]).numpy() / 255
-    study.figure(
+    study.add_figure(
         "digits",
         image_grid(drawn, rows=["moved", "transformed"], cell=0.8),
         caption="The same test digits only moved, as all training digits are, and rotated by up to 20°, "
@@ -127,20 +132,20 @@ def draw_images(study: Study, moved: ImageSet, transformed: ImageSet, count: int
 
 
 def draw_courses(
-    study: Study, courses: dict[str, list[Moment]], chosen: dict[str, Moment], level: float
+    study: Study, courses: dict[str, list[EpochErrors]], chosen: dict[str, EpochErrors], level: float
 ) -> None:
     """Accuracy under affine change against accuracy on moved digits, epoch by epoch."""
     figure = new_figure(5.6, 4.2)
-    axis = axes_of(figure)[0]
+    ax = add_axes(figure)[0]
     for name, moments in courses.items():
         points = [(100 - moment.familiar, 100 - moment.novel) for moment in moments]
-        axis.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
+        ax.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
         place = 100 - chosen[name].familiar, 100 - chosen[name].novel
-        axis.plot(*place, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLORS[name])
-    axis.axvline(100 - level, color=QUIET, linewidth=0.8, linestyle=":")
-    axis.set(xlabel="moved digits right (%)", ylabel="transformed digits right (%)")
-    axis.legend(fontsize=8, loc="upper left", frameon=False)
-    study.figure(
+        ax.plot(*place, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLORS[name])
+    ax.axvline(100 - level, color=GRAY, linewidth=0.8, linestyle=":")
+    ax.set(xlabel="moved digits right (%)", ylabel="transformed digits right (%)")
+    ax.legend(fontsize=8, loc="upper left", frameon=False)
+    study.add_figure(
         "courses",
         figure,
         caption="Every dot is an epoch; learning goes to the right. At the dotted line the networks are "
@@ -149,7 +154,7 @@ def draw_courses(
     )
 
 
-def judge(study: Study, chosen: dict[str, Moment], count: int) -> None:
+def judge(study: Study, chosen: dict[str, EpochErrors], count: int) -> None:
     """Say what came out, counted on so many test digits."""
     right = {name: 100 - moment.novel for name, moment in chosen.items()}
     known = {name: 100 - moment.familiar for name, moment in chosen.items()}
@@ -158,19 +163,21 @@ def judge(study: Study, chosen: dict[str, Moment], count: int) -> None:
         f"{right[CAPS]:.1f} % of the transformed ones and the CNN {right[BASE]:.1f} %; in the paper it is 79 "
         "and 66 %."
     )
-    if equally_good(chosen[CAPS], chosen[BASE]):
-        study.verdict(ahead(right[CAPS], right[BASE], count), sentence)
+    if comparable(chosen[CAPS], chosen[BASE]):
+        study.add_verdict(significantly_higher(right[CAPS], right[BASE], count), sentence)
     else:
-        study.verdict(None, sentence + " They are not equally good on moved digits, so this says little.")
+        study.add_verdict(None, sentence + " They are not equally good on moved digits, so this says little.")
     sentence = (
         f"With uniform coupling, which never looks at agreement, capsules read {right[UNIFORM]:.1f} % "
         f"({known[UNIFORM]:.1f} % of moved digits)."
     )
-    if equally_good(chosen[CAPS], chosen[UNIFORM]):
-        routed = ahead(right[CAPS], right[UNIFORM], count)
-        study.verdict(routed, sentence, question="Is it routing?")
+    if comparable(chosen[CAPS], chosen[UNIFORM]):
+        routed = significantly_higher(right[CAPS], right[UNIFORM], count)
+        study.add_verdict(routed, sentence, question="Is it routing?")
     else:
-        study.text(sentence + " They are not equally good on moved digits, so routing cannot be judged here.")
+        study.add_text(
+            sentence + " They are not equally good on moved digits, so routing cannot be judged here."
+        )
 
 
 CLAIM = Claim(

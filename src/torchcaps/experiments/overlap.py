@@ -7,11 +7,9 @@ from torch import Tensor
 
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.workbench.chance import ahead
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.drawing import CAPSULES, CNN, INK, axes_of, inked, new_figure
-from torchcaps.experiments.workbench.study import Study
-from torchcaps.experiments.workbench.well_trained import well_trained
+from torchcaps.experiments.framework.figures import BLUE, DARK, ORANGE, add_axes, color_overlay, new_figure
+from torchcaps.experiments.framework.statistics import significantly_higher
+from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.models import CapsuleModel, Model
 from torchcaps.training import Recipe, evaluate, load_recipe, predict
 
@@ -35,7 +33,7 @@ QUICK = [
 # Small images have fewer pixels to add up, and the decoder has little time.
 QUICK_CAPSULES = [*QUICK, "model.options.channels=32", "loss.reconstruction=0.005"]
 QUICK_CNN = [*QUICK, "model.options={channels=[16, 16, 8], hidden=[112, 64]}"]
-INKS = (CAPSULES, CNN)
+INKS = (BLUE, ORANGE)
 
 
 def run(study: Study) -> None:
@@ -48,8 +46,8 @@ def run(study: Study) -> None:
         weights = sum(each.numel() for each in models[name].parameters())
         rows.append([name, weights, *(values.get(key) for key in ("error", "drawn", "present", "absent"))])
     copied = 100 * float(drawing_error(pixels_of(pairs).expand(-1, 2, -1, -1), parts_of(pairs)).mean())
-    study.number("copy.drawn", copied)
-    study.table(
+    study.add_number("copy.drawn", copied)
+    study.add_table(
         "Two digits over each other",
         ["network", "weights", *HEADINGS],
         [*rows, ["the image itself as each digit", None, None, copied, None, None], *PUBLISHED],
@@ -71,22 +69,22 @@ def give_verdicts(study: Study, found: dict[str, dict[str, float]], copied: floa
     """Whether digits are told apart, whether better than by a CNN, and whether routing does it."""
     routed, unrouted = found[DYNAMIC], found[UNIFORM]
     cnn = found[CONVOLUTIONAL]["error"]
-    worse = ahead(routed["error"], cnn, count)
-    better = ahead(cnn, routed["error"], count) or (False if worse else None)
-    study.verdict(
+    worse = significantly_higher(routed["error"], cnn, count)
+    better = significantly_higher(cnn, routed["error"], count) or (False if worse else None)
+    study.add_verdict(
         better if routed["drawn"] < copied else False,
         f"Capsules get {routed['error']:.1f} % of the pairs wrong, a CNN of as many weights {cnn:.1f} %; "
         f"each digit is drawn alone with {routed['drawn']:.0f} % error, where the overlap itself is "
         f"{copied:.0f} % away."
         + (" The two errors differ by no more than chance." if better is None else ""),
     )
-    study.verdict(
-        ahead(unrouted["error"], routed["error"], count),
+    study.add_verdict(
+        significantly_higher(unrouted["error"], routed["error"], count),
         f"With uniform coupling, which never looks at agreement, capsules get {unrouted['error']:.1f} % "
         f"wrong and draw with {unrouted['drawn']:.0f} % error.",
         question="Is it routing?",
     )
-    study.verdict(
+    study.add_verdict(
         routed["absent"] < routed["present"] / 2,
         f"Asked for a digit that is not there, the decoder draws {routed['absent']:.0f} % of a digit's ink, "
         f"against {routed['present']:.0f} % for one that is there.",
@@ -102,7 +100,7 @@ def network(study: Study, name: str) -> Model:
         return study.train(file_name(name), routed_as(name, recipe))
     if name == UNIFORM:
         return study.train(file_name(name), routed_as(name, recipe))
-    return well_trained(study, file_name(name), recipe)
+    return study.pretrained_or_train(file_name(name), recipe)
 
 
 def routed_as(name: str, recipe: Recipe) -> Recipe:
@@ -142,9 +140,9 @@ def measure(study: Study, name: str, model: Model, pairs: ImageSet) -> dict[str,
             "absent": 100 * float(shares[~there].mean()),
         }
 
-    found = study.keep(f"what {name} reads and draws", compute)
+    found = study.cached(f"what {name} reads and draws", compute)
     for key, value in found.items():
-        study.number(f"{name}.{key}", value)
+        study.add_number(f"{name}.{key}", value)
     return found
 
 
@@ -183,25 +181,25 @@ def draw_pairs(study: Study, model: Model, pairs: ImageSet, count: int = 8) -> N
     scores = predict(model, pixels_of(some)).scores
     parts, drawn = parts_of(some), draw_each(model, some)
     figure = new_figure(9.6, 4.6)
-    axes = axes_of(figure, 3, count)
+    axes = add_axes(figure, 3, count)
     for column in range(count):
         best = matched(scores[column].topk(2).indices.tolist(), some.labels[column].tolist())
         pictures = [
-            inked(pixels_of(some)[column, 0]),
-            inked(parts[column, 0], parts[column, 1], colors=INKS),
-            inked(drawn[column, best[0]], drawn[column, best[1]], colors=INKS),
+            color_overlay(pixels_of(some)[column, 0]),
+            color_overlay(parts[column, 0], parts[column, 1], colors=INKS),
+            color_overlay(drawn[column, best[0]], drawn[column, best[1]], colors=INKS),
         ]
         titles = ["", "{} + {}".format(*some.labels[column].tolist()), "{} + {}".format(*best)]
         right = set(best) == set(some.labels[column].tolist())
         for row, (picture, title) in enumerate(zip(pictures, titles)):
-            axis = axes[row * count + column]
-            axis.imshow(picture, interpolation="nearest")
-            axis.set_title(title + ("" if row < 2 or right else " ✗"), loc="center", fontsize=9)
-            plain(axis)
+            ax = axes[row * count + column]
+            ax.imshow(picture, interpolation="nearest")
+            ax.set_title(title + ("" if row < 2 or right else " ✗"), loc="center", fontsize=9)
+            plain(ax)
             if column == 0:
                 label = ("seen", "made of", "drawn")[row]
-                axis.set_ylabel(label, rotation=0, ha="right", va="center")
-    study.figure(
+                ax.set_ylabel(label, rotation=0, ha="right", va="center")
+    study.add_figure(
         "pairs",
         figure,
         caption="Above, what the network sees; in the middle, the two digits it is made of, in two colors; "
@@ -225,20 +223,20 @@ def draw_absent(study: Study, model: Model, pairs: ImageSet, count: int = 4) -> 
     some = pairs.select(torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1])
     lengths, drawn = predict(model, pixels_of(some)).scores, draw_each(model, some)
     figure = new_figure(9.6, 1.05 * count + 0.2)
-    axes = axes_of(figure, count, 1 + drawn.shape[1])
+    axes = add_axes(figure, count, 1 + drawn.shape[1])
     for row in range(count):
         line = axes[row * (1 + drawn.shape[1]) :]
-        line[0].imshow(inked(pixels_of(some)[row, 0]), interpolation="nearest")
+        line[0].imshow(color_overlay(pixels_of(some)[row, 0]), interpolation="nearest")
         line[0].set_title("seen", loc="center", fontsize=8)
         plain(line[0])
         for label in range(drawn.shape[1]):
             there = label in some.labels[row].tolist()
-            picture = inked(drawn[row, label], colors=[CAPSULES] if there else [INK])
+            picture = color_overlay(drawn[row, label], colors=[BLUE] if there else [DARK])
             line[label + 1].imshow(picture, interpolation="nearest")
             title = f"{label}: {float(lengths[row, label]):.2f}"
             line[label + 1].set_title(title, loc="center", fontsize=8, weight="bold" if there else "normal")
             plain(line[label + 1])
-    study.figure(
+    study.add_figure(
         "asked",
         figure,
         caption="What each of the ten capsules draws, with its length; in blue the two that are there. The "
@@ -247,11 +245,11 @@ def draw_absent(study: Study, model: Model, pairs: ImageSet, count: int = 4) -> 
     )
 
 
-def plain(axis: Any) -> None:
+def plain(ax: Any) -> None:
     """Only the picture: no frame, no grid, no ticks."""
-    axis.grid(visible=False)
-    axis.spines[:].set_visible(False)
-    axis.set(xticks=[], yticks=[])
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+    ax.set(xticks=[], yticks=[])
 
 
 CLAIM = Claim(

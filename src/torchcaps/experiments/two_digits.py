@@ -6,9 +6,8 @@ import torch
 
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.drawing import CAPSULES, FAINT, QUIET, axes_of, new_figure
-from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.framework.figures import BLUE, GRAY, LIGHT, add_axes, new_figure
+from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.models import Model
 from torchcaps.training import Recipe, default_recipe, evaluate, load_recipe, predict
 
@@ -34,7 +33,7 @@ def run(study: Study) -> None:
     for name, changes in NETWORKS.items():
         models[name] = study.train(name.replace(", ", "-").replace(" ", "_"), recipe(study).override(changes))
         rows.append([name, *measure(study, name, models[name], single, pairs)])
-    study.table(
+    study.add_table(
         "Trained on single digits, tested on two",
         ["network", "weights", "single digit right (%)", "both right (%)", "both right, scores > 0.5 (%)"],
         rows + PUBLISHED,
@@ -44,14 +43,14 @@ def run(study: Study) -> None:
     )
     both, sure = ({name: row[column] for name, row in zip(NETWORKS, rows)} for column in (3, 4))
     draw_examples(study, models, pairs)
-    study.verdict(
+    study.add_verdict(
         all(read[DYNAMIC] > read[POOLED] + 20 for read in (both, sure)),
         f"Capsules read {both[DYNAMIC]:.1f} % of the pairs, the CNN of as many weights {both[POOLED]:.1f} %; "
         f"with both scores asked to be above one half, {sure[DYNAMIC]:.1f} and {sure[POOLED]:.1f} %. (The "
         "claim is taken to hold if capsules are 20 points ahead both ways.)",
     )
     if sure[DYNAMIC] - sure[UNIFORM] < 5:
-        study.text(
+        study.add_text(
             "Routing is not what does it here: with uniform coupling, which never looks at agreement, "
             f"capsules read {sure[UNIFORM]:.1f} % with the threshold. What both have, and the CNN has not, "
             "is that votes are added up and squashed per class: a second digit adds to its own and takes "
@@ -83,9 +82,9 @@ def measure(study: Study, name: str, model: Model, single: ImageSet, pairs: Imag
         one, two = evaluate(model, single), evaluate(model, pairs)
         return {"single": 100 * one.accuracy, "both": 100 * two.accuracy, "likely": 100 * two.likely}
 
-    found = study.keep(f"accuracy of {name}", compute)
+    found = study.cached(f"accuracy of {name}", compute)
     for key, value in found.items():
-        study.number(f"{name}.{key}", value)
+        study.add_number(f"{name}.{key}", value)
     return [sum(each.numel() for each in model.parameters()), *found.values()]
 
 
@@ -95,24 +94,24 @@ def draw_examples(study: Study, models: dict[str, Model], pairs: ImageSet, count
     images = pairs.images[chosen].float() / 255
     shown = [DYNAMIC, UNIFORM, POOLED]
     figure = new_figure(9.6, 5.6)
-    axes = axes_of(figure, 1 + len(shown), count, height_ratios=[1.1] + [1] * len(shown))
+    axes = add_axes(figure, 1 + len(shown), count, height_ratios=[1.1] + [1] * len(shown))
     for column in range(count):
         axes[column].imshow(images[column, 0], cmap="gray_r", interpolation="nearest")
         axes[column].axis("off")
     for row, name in enumerate(shown, start=1):
         scores = predict(models[name], images).scores
         for column in range(count):
-            axis = axes[row * count + column]
+            ax = axes[row * count + column]
             truth = set(pairs.labels[chosen[column]].tolist())
-            colors = [CAPSULES if digit in truth else FAINT for digit in range(10)]
-            axis.bar(range(10), scores[column].tolist(), color=colors, edgecolor=QUIET, linewidth=0.4)
-            axis.axhline(0.5, color=QUIET, linewidth=0.7, linestyle=":")
-            axis.set(ylim=(0, 1), xticks=range(10), yticks=[0, 0.5, 1])
-            axis.tick_params(labelsize=7, labelleft=column == 0)
-            axis.grid(visible=False)
+            colors = [BLUE if digit in truth else LIGHT for digit in range(10)]
+            ax.bar(range(10), scores[column].tolist(), color=colors, edgecolor=GRAY, linewidth=0.4)
+            ax.axhline(0.5, color=GRAY, linewidth=0.7, linestyle=":")
+            ax.set(ylim=(0, 1), xticks=range(10), yticks=[0, 0.5, 1])
+            ax.tick_params(labelsize=7, labelleft=column == 0)
+            ax.grid(visible=False)
             if column == 0:
-                axis.set_ylabel(name.replace(", ", ",\n"), fontsize=8)
-    study.figure(
+                ax.set_ylabel(name.replace(", ", ",\n"), fontsize=8)
+    study.add_figure(
         "examples",
         figure,
         caption="Two test digits side by side, and the score each network gives every class; the digits that "
