@@ -1,105 +1,122 @@
-"""What the scenes of boats and houses say: a caption and verdicts that follow from the numbers alone."""
+"""Verdicts and a caption for scenes of boats and houses, computed from the numbers alone."""
 
 from __future__ import annotations
 
+from torchcaps.experiments.boats.methods import (
+    DYNAMIC,
+    EM,
+    INITIAL,
+    KINDS,
+    KMEANS,
+    NEAREST,
+    ROUTED,
+    UNROUTED,
+)
+from torchcaps.experiments.framework.formatting import percent
 from torchcaps.experiments.framework.statistics import significantly_higher
 from torchcaps.experiments.framework.study import Study
 
-KINDS = ("single", "crowded", "ambiguous")
-EM, MIXING, KMEANS, DYNAMIC, UNIFORM = "EM", "EM, mixing proportions", "k-means", "dynamic", "uniform"
-PROPOSED, NEARBY = "agreement, before routing", "nearest in the picture"
-ROUTED = (EM, MIXING, KMEANS, DYNAMIC)
-WITHOUT = (UNIFORM, PROPOSED, NEARBY)
-ENOUGH = 90  # percent of the parts of each kind of scene
-Right = dict[str, dict[str, float]]
-"""Percent of the parts put with their whole, by routing and kind of scene."""
-Contest = dict[str, list[float]]
-"""How much of the contested parts of ambiguous scenes the decoy has (0..1), by routing and iteration."""
+MIN_CORRECT = 90  # percent of the parts in each kind of scene
+CorrectParts = dict[str, dict[str, float]]
+"""Percent of the parts grouped correctly, by method and kind of scene."""
+DecoyShares = dict[str, list[float]]
+"""Share of the contested parts of ambiguous scenes that the decoy has (0..1), by method and iteration."""
 
 
-def judge(study: Study, right: Right, contest: Contest, count: int) -> None:
-    """What came out of `count` scenes of each kind.
+def add_verdicts(study: Study, correct: CorrectParts, decoy: DecoyShares, count: int) -> None:
+    """Compare EM with the methods without routing, and the routing methods with each other.
 
-    Chance is that of so many scenes, not of their parts, of which one is seldom wrong alone.
+    The margin of chance is that of `count` scenes, not of their parts: if one part of a scene is wrong,
+    others usually are too.
+
+    Args:
+        study: gets the verdicts.
+        correct: percent of the parts grouped correctly.
+        decoy: share of the contested parts that the decoy has.
+        count: scenes of each kind.
     """
-    em, rival = right[EM], strongest(right)
-    others = right[rival]["ambiguous"]
-    found, decided = min(em.values()) > ENOUGH, significantly_higher(em["ambiguous"], others, count)
+    em, rival = correct[EM], best_unrouted(correct)
+    best = correct[rival]["ambiguous"]
+    enough = min(em.values()) > MIN_CORRECT
+    decided = significantly_higher(em["ambiguous"], best, count)
     study.add_verdict(
-        True if found and decided else None if found or decided else False,
-        f"EM routing puts {em['single']:.0f} % of the parts with their whole in single scenes, "
-        f"{em['crowded']:.0f} % in crowded and {em['ambiguous']:.0f} % in ambiguous ones, where two readings "
-        f"agree equally well and something must decide. There the best without routing has {others:.0f} % "
-        f"({rival}); pairing what is nearest in the picture has {right[NEARBY]['crowded']:.0f} % of the "
-        f"crowded parts. (The mark: {ENOUGH} % in each kind, and in ambiguous scenes more than chance above "
-        "all that is without routing.)",
+        True if enough and decided else None if enough or decided else False,
+        f"EM routing groups {percent(em['single'])} of the parts correctly in single scenes, "
+        f"{percent(em['crowded'])} in crowded scenes and {percent(em['ambiguous'])} in ambiguous scenes, "
+        "where two interpretations agree equally well and only one is true. In ambiguous scenes the best "
+        f"method without routing ({rival}) has {percent(best)}; in crowded scenes, pairing the nearest parts "
+        f"has {percent(correct[NEAREST]['crowded'])}. (Criterion: more than {MIN_CORRECT} % in each kind of "
+        "scene and, in ambiguous scenes, better than every method without routing by more than chance.)",
     )
     hard = KINDS[1:]
-    gains = [significantly_higher(em[kind], right[PROPOSED][kind], count) for kind in hard]
+    gains = [significantly_higher(em[kind], correct[INITIAL][kind], count) for kind in hard]
     compared = (
-        f"in {kind} scenes EM is {word(em[kind], right[PROPOSED][kind], count)} ({em[kind]:.1f} % against "
-        f"{right[PROPOSED][kind]:.1f} %)"
+        f"in {kind} scenes EM is {comparison(em[kind], correct[INITIAL][kind], count)} "
+        f"({percent(em[kind])}, initial couplings {percent(correct[INITIAL][kind])})"
         for kind in hard
     )
     study.add_verdict(
         True if all(gains) else None if any(gains) else False,
-        f"Against agreement looked at once, before any iteration, {', '.join(compared)}.",
-        question="Is it routing?",
+        "The initial couplings compare the votes once, without any iteration of routing. Compared with "
+        f"them, {' and '.join(compared)}.",
+        question="Is routing the reason?",
     )
-    deciding = [name for name in ROUTED if significantly_higher(right[name]["ambiguous"], others, count)]
-    left = [name for name in ROUTED if name not in deciding]
+    better = [name for name in ROUTED if significantly_higher(correct[name]["ambiguous"], best, count)]
+    others = [name for name in ROUTED if name not in better]
     study.add_verdict(
-        None if deciding and left else bool(deciding),
-        f"Better than the {others:.0f} % without routing in ambiguous scenes: {listed(right, deciding)}; not "
-        f"better: {listed(right, left)}. In crowded scenes dynamic routing, which compares by dot product, "
-        f"has {right[DYNAMIC]['crowded']:.0f} %. A part counts where most of it is: of contested ones the "
-        f"decoy still has {100 * contest[DYNAMIC][-1]:.0f} % under dynamic routing, and "
-        f"{100 * contest[EM][-1]:.0f} % under EM.",
-        question="Does every routing decide what is ambiguous?",
+        None if better and others else bool(better),
+        f"In ambiguous scenes, better than the {percent(best)} without routing: {listed(correct, better)}; "
+        f"not better: {listed(correct, others)}. In crowded scenes dynamic routing, which compares by dot "
+        f"product, has {percent(correct[DYNAMIC]['crowded'])}. Each part is counted where most of it is "
+        "assigned; the wrong interpretation still has "
+        f"{percent(100 * decoy[DYNAMIC][-1])} of the contested parts with dynamic routing, and "
+        f"{percent(100 * decoy[EM][-1])} with EM.",
+        question="Does every routing method resolve ambiguous scenes?",
     )
 
 
-def listed(right: Right, names: list[str]) -> str:
-    """What some routings have in ambiguous scenes.
+def listed(correct: CorrectParts, names: list[str]) -> str:
+    """The results of some methods in ambiguous scenes.
 
     >>> listed({"EM": {"ambiguous": 98.7}, "k-means": {"ambiguous": 40.0}}, ["EM", "k-means"]), listed({}, [])
-    ('EM 99 %, k-means 40 %', 'none')
+    ('EM 98.7 %, k-means 40.0 %', 'none')
     """
-    return ", ".join(f"{name} {right[name]['ambiguous']:.0f} %" for name in names) or "none"
+    return ", ".join(f"{name} {percent(correct[name]['ambiguous'])}" for name in names) or "none"
 
 
-def word(one: float, other: float, count: int) -> str:
-    """Who is better.
+def comparison(first: float, second: float, count: int) -> str:
+    """Whether the first of two percentages is better.
 
-    >>> word(100.0, 50.0, 100), word(50.0, 51.0, 100), word(0.0, 50.0, 100)
-    ('better', 'as good, but for chance', 'worse')
+    >>> comparison(100.0, 50.0, 100), comparison(50.0, 51.0, 100), comparison(0.0, 50.0, 100)
+    ('better', 'as good, within the margin of chance', 'worse')
     """
-    if significantly_higher(one, other, count):
+    if significantly_higher(first, second, count):
         return "better"
-    return "worse" if significantly_higher(other, one, count) else "as good, but for chance"
+    return "worse" if significantly_higher(second, first, count) else "as good, within the margin of chance"
 
 
-def strongest(right: Right) -> str:
-    """What is best at ambiguous scenes without routing."""
-    return max(WITHOUT, key=lambda name: right[name]["ambiguous"])
+def best_unrouted(correct: CorrectParts) -> str:
+    """The best method without routing in ambiguous scenes."""
+    return max(UNROUTED, key=lambda name: correct[name]["ambiguous"])
 
 
-def caption_of(contest: Contest) -> str:
-    """What is to be seen of an ambiguous scene."""
-    kept = {name: 100 * shares[-1] for name, shares in contest.items()}
+def ambiguous_caption(decoy: DecoyShares) -> str:
+    """The caption of the figure of an ambiguous scene."""
+    final = {name: 100 * shares[-1] for name, shares in decoy.items()}
     text = (
-        "Four parts in a row, two readings: the outer pairs are two wholes of one type (solid), the inner "
-        "two agree just as well on a whole of the other type, lying on its side (dashed); the wider the "
-        "line, the more of a part a whole has. The scene above was picked by its seed; below is the mean "
-        "over all. The decoy is left with "
-        + ", ".join(f"{share:.0f} % ({name})" for name, share in kept.items())
-        + "."
+        "Four parts in a row with two interpretations. In the true one, the outer pairs are two wholes of "
+        "the same type (solid lines). In the wrong one, the two inner parts are a whole of the other type, "
+        "rotated to its side (dashed lines); their votes agree just as well. A wider line means a larger "
+        "coupling. The scene above was chosen by its seed as a clear example; the curves below are means "
+        "over all scenes. At the end the wrong interpretation has "
+        + ", ".join(f"{percent(share)} ({name})" for name, share in final.items())
+        + " of the two inner parts."
     )
-    if kept[EM] < 10:
+    if final[EM] < 10:
         text += (
-            " EM weighs how many votes a whole has, sees that the outer parts have nowhere else to go, and "
-            "gives the decoy up."
+            " EM takes into account how many votes a whole has. The outer parts fit nowhere else, so their "
+            "wholes keep more votes, and EM rejects the wrong interpretation."
         )
-    if 40 < kept[KMEANS] < 60:
-        text += " k-means, which knows distance alone, does not decide."
+    if 40 < final[KMEANS] < 60:
+        text += " k-means uses the distance alone and does not decide."
     return text

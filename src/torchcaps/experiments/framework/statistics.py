@@ -84,7 +84,8 @@ def common_error(runs: Sequence[Sequence[EpochErrors]]) -> float:
     This does the same without deciding in advance which network is better.
 
     Example:
-        >>> weak, strong = [EpochErrors(1, 40.0, 60.0), EpochErrors(2, 20.0, 45.0)], [EpochErrors(1, 10.0, 30.0)]
+        >>> weak = [EpochErrors(1, 40.0, 60.0), EpochErrors(2, 20.0, 45.0)]
+        >>> strong = [EpochErrors(1, 10.0, 30.0)]
         >>> common_error([weak, strong])
         20.0
     """
