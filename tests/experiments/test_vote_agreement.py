@@ -7,8 +7,16 @@ import torch
 from torchcaps.data import load
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.study import Study
-from torchcaps.experiments.vote_agreement import BINS, CLAIM, Clusters, look, smoothed, summary, survey
-from torchcaps.experiments.vote_agreement.verdicts import ROUTED, UNIFORM, judge
+from torchcaps.experiments.vote_agreement import CLAIM
+from torchcaps.experiments.vote_agreement.clusters import (
+    BINS,
+    VoteClusters,
+    measure_votes,
+    summarize,
+    vote_clusters,
+)
+from torchcaps.experiments.vote_agreement.figures import smooth_histogram
+from torchcaps.experiments.vote_agreement.verdicts import ROUTED, UNIFORM, add_verdicts
 from torchcaps.models import create_model
 
 
@@ -17,8 +25,8 @@ def network():
     return create_model("matrix_capsnet_small", image_size=20, channels=8, types=(2, 3, 4)).eval()
 
 
-def test_first_iteration_shares_every_vote_evenly(network) -> None:
-    steps = look(network, torch.rand(3, 1, 20, 20))
+def test_first_iteration_has_uniform_coupling(network) -> None:
+    steps = vote_clusters(network, torch.rand(3, 1, 20, 20))
     assert len(steps) == 3
     first = steps[0].weight
     torch.testing.assert_close(first, first.mean(2, keepdim=True).expand_as(first))
@@ -27,82 +35,97 @@ def test_first_iteration_shares_every_vote_evenly(network) -> None:
         assert (step.distance >= 0).all()
 
 
-def test_distances_are_to_the_mean_under_the_weights(network) -> None:
-    """Weighted by assignment, votes lie about the class's pose."""
+def test_distances_are_from_the_weighted_mean(network) -> None:
+    """The pose of a class is the mean of its votes, weighted by assignment."""
     images = torch.rand(2, 1, 20, 20)
     vote = network.routing_history(images)[-1].votes[:, 0]
     unit = vote.norm(dim=-1).mean((1, 2))[:, None]
-    for step in look(network, images):
-        mass = step.weight.sum(1)
-        mean = torch.einsum("bij,bijd->bjd", step.weight, vote) / mass.unsqueeze(-1)
-        own = (step.weight * step.distance.square()).sum(1) / mass
-        square = (step.weight * (vote - mean.unsqueeze(1)).square().sum(-1)).sum(1) / mass / unit.square()
+    for step in vote_clusters(network, images):
+        total = step.weight.sum(1)
+        mean = torch.einsum("bij,bijd->bjd", step.weight, vote) / total.unsqueeze(-1)
+        own = (step.weight * step.distance.square()).sum(1) / total
+        square = (step.weight * (vote - mean.unsqueeze(1)).square().sum(-1)).sum(1) / total / unit.square()
         torch.testing.assert_close(own, square, atol=1e-5, rtol=1e-3)
 
 
-def test_summary_of_a_case_known_by_hand() -> None:
+def test_summary_of_a_small_example() -> None:
     distance = torch.tensor([[[0.1, 0.9], [0.3, 0.5]]])
     weight = torch.tensor([[[0.3, 0.1], [0.1, 0.5]]])
-    step = Clusters(distance, weight, torch.tensor([[0.9, 0.2]]))
-    found = summary(step, torch.tensor([0]), limit=1.0)
-    assert found["own"].item() == pytest.approx((0.3 * 0.1 + 0.1 * 0.3) / 0.4)
-    assert found["rival"].item() == pytest.approx((0.1 * 0.9 + 0.5 * 0.5) / 0.6)
-    assert found["share"].item() == pytest.approx(40)
-    assert found["histogram"].shape == (1, 2, BINS)
-    torch.testing.assert_close(found["histogram"].sum(2), torch.tensor([[0.4, 0.6]]))
+    step = VoteClusters(distance, weight, torch.tensor([[0.9, 0.2]]))
+    summary = summarize(step, torch.tensor([0]), limit=1.0)
+    assert summary["own"].item() == pytest.approx((0.3 * 0.1 + 0.1 * 0.3) / 0.4)
+    assert summary["rival"].item() == pytest.approx((0.1 * 0.9 + 0.5 * 0.5) / 0.6)
+    assert summary["share"].item() == pytest.approx(40)
+    assert summary["histogram"].shape == (1, 2, BINS)
+    torch.testing.assert_close(summary["histogram"].sum(2), torch.tensor([[0.4, 0.6]]))
 
 
-def test_survey_counts_all_images_once(network) -> None:
-    few = load("digits", "test", size=20).select(torch.arange(30))
-    found = survey(network, few)
-    assert found["right"]["count"] + found["wrong"]["count"] == 30
-    assert found["accuracy"] == pytest.approx(100 * found["right"]["count"] / 30)
+def test_every_image_is_counted_once(network) -> None:
+    images = load("digits", "test", size=20).select(torch.arange(30))
+    results = measure_votes(network, images)
+    assert results["correct"]["count"] + results["wrong"]["count"] == 30
+    assert results["accuracy"] == pytest.approx(100 * results["correct"]["count"] / 30)
 
 
-def test_smoothing_keeps_the_weight() -> None:
-    places = torch.linspace(0, 1, 2001)
-    curve = smoothed(torch.tensor([0.3, 0.6]), torch.tensor([0.25, 0.5]), places)
-    assert torch.trapezoid(curve, places).item() == pytest.approx(0.75, rel=1e-3)
+def test_smoothing_keeps_the_sum_of_the_weights() -> None:
+    points = torch.linspace(0, 1, 2001)
+    curve = smooth_histogram(torch.tensor([0.3, 0.6]), torch.tensor([0.25, 0.5]), points)
+    assert torch.trapezoid(curve, points).item() == pytest.approx(0.75, rel=1e-3)
 
 
-def made_up(accuracy: float, *distances: float) -> dict[str, Any]:
-    """A network whose votes for the true class end at the last of these distances, winning ever more."""
+def example_results(accuracy: float, *distances: float) -> dict[str, Any]:
+    """Results of a network with these mean distances after each iteration, and a growing share of votes."""
     steps = [{"own": own, "rival": 1.0, "share": 10.0 + 30 * number} for number, own in enumerate(distances)]
-    return {"accuracy": accuracy, "right": {"count": 9, "steps": steps}, "wrong": {"count": 0}}
+    return {"accuracy": accuracy, "correct": {"count": 9, "steps": steps}, "wrong": {"count": 0}}
 
 
 @pytest.mark.parametrize(
     ("routed", "uniform", "holds", "words"),
     [
-        (made_up(99, 0.8, 0.3), made_up(95, 0.6), [True, True, True], ["tighter with", "routing is better"]),
         (
-            made_up(95, 0.8, 0.3),
-            made_up(99, 0.2),
-            [True, False, False],
-            ["tighter without", "one iteration is"],
+            example_results(99, 0.8, 0.3),
+            example_results(95, 0.6),
+            [True, True, True],
+            ["tighter with routing", "better with routing"],
         ),
-        (made_up(95, 0.8, 0.3), made_up(95.5, 0.3), [True, False, None], ["about as tight", "than chance"]),
-        (made_up(99, 0.4, 0.5), made_up(95, 0.9), [False, True, True], ["apart by 25 %", "tighter with"]),
+        (
+            example_results(95, 0.8, 0.3),
+            example_results(99, 0.2),
+            [True, False, False],
+            ["tighter without routing", "better without routing"],
+        ),
+        (
+            example_results(95, 0.8, 0.3),
+            example_results(95.5, 0.3),
+            [True, False, None],
+            ["about equally tight", "within chance"],
+        ),
+        (
+            example_results(99, 0.4, 0.5),
+            example_results(95, 0.9),
+            [False, True, True],
+            ["increases by 25.0 %", "tighter with routing"],
+        ),
     ],
 )
-def test_verdicts_say_who_is_tighter_and_who_is_more_often_right(
+def test_verdicts_follow_the_numbers(
     tmp_path: Path, routed: dict, uniform: dict, holds: list[bool | None], words: list[str]
 ) -> None:
     study = Study(tmp_path, quick=True)
-    judge(study, {ROUTED: routed, UNIFORM: uniform}, count=1000)
+    add_verdicts(study, {ROUTED: routed, UNIFORM: uniform}, count=1000)
     verdicts = study.results()["verdicts"]
     assert [each["holds"] for each in verdicts] == holds
-    said = " ".join(each["sentence"] for each in verdicts)
-    assert all(each in said for each in words), said
+    text = " ".join(each["sentence"] for each in verdicts)
+    assert all(each in text for each in words), text
 
 
 @pytest.mark.slow
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(CLAIM, tmp_path, quick=True)
     numbers = result["numbers"]
-    together = numbers[f"{ROUTED}.right.3.own"] / numbers[f"{ROUTED}.right.1.own"]
-    assert together < 1
-    assert not (result["verdicts"][0]["holds"] and together >= 0.75)
+    ratio = numbers[f"{ROUTED}.correct.3.own"] / numbers[f"{ROUTED}.correct.1.own"]
+    assert ratio < 1
+    assert not (result["verdicts"][0]["holds"] and ratio >= 0.75)
     assert numbers[f"{ROUTED}.accuracy"] > 90
     assert numbers[f"{ROUTED}.accuracy"] > numbers[f"{UNIFORM}.accuracy"]
     for name in ("average", "examples"):

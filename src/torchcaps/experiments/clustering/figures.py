@@ -140,8 +140,8 @@ def draw_limit(study: Study, points: Array, start: Array, kmeans: list[Clusterin
         "limit",
         figure,
         caption="EM routing with one constant σ for all clusters; σ decreases to the right. Left: the "
-        f"largest distance to the means of k-means is {small_number(distances[0])} at σ = {sigmas[0]:.2g} and "
-        f"{small_number(distances[-1])} at σ = {sigmas[-1]:.2g}. Right: the entropy of the assignments is "
+        f"largest distance to the means of k-means, {small_number(distances[0])} at σ = {sigmas[0]:.2g} and "
+        f"{small_number(distances[-1])} at σ = {sigmas[-1]:.2g}. Right: the entropy of the assignments, "
         f"{percent(entropies[0])} and {percent(entropies[-1])}.",
     )
     study.add_number("small σ.entropy (%)", entropies[0])

@@ -1,75 +1,75 @@
-"""What a hundred iterations of both updates say: captions and verdicts from numbers alone."""
+"""Verdicts and a caption for a hundred iterations of both logit updates, computed from the numbers alone."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from torchcaps.experiments.fixed_point.iterations import ITERATIONS, Curves
+from torchcaps.experiments.framework.formatting import percent, small_number
 from torchcaps.experiments.framework.statistics import chance_margin
 from torchcaps.experiments.framework.study import Study
 
-ITERATIONS = 100
-Curves = dict[str, dict[str, dict[str, Any]]]
-"""What `follow` found, by the update that was routed with and the one that was trained with."""
-# Couplings are at 0 or 1 if this percentage is; poses are at rest if they move by less in an iteration.
-SETTLED, REST = 90.0, 1e-6
+MIN_HARD = 90.0  # percent of the couplings that must be 0 or 1
+MAX_CHANGE = 1e-6  # poses that change by less in an iteration have converged
 
 
-def judge(study: Study, curves: Curves, count: int) -> None:
-    """What came out on `count` test images."""
-    hard, soft = (curves[update]["accumulate"] for update in ("accumulate", "fixed_point"))
-    driven, rests = hard["settled"] >= SETTLED, soft["change"][-1] < REST
+def add_verdicts(study: Study, curves: dict[str, dict[str, Curves]], count: int) -> None:
+    """Whether couplings become 0 or 1, whether poses converge, and whether more iterations are better.
+
+    Args:
+        study: gets the verdicts.
+        curves: by the update of the test, then by the update of the training.
+        count: test images.
+    """
+    accumulated, fixed = (curves[update]["accumulate"] for update in ("accumulate", "fixed_point"))
+    hard, converged = accumulated["hard"] >= MIN_HARD, fixed["change"][-1] < MAX_CHANGE
     study.add_verdict(
-        True if driven and rests else None if driven or rests else False,
-        f"After {ITERATIONS} iterations accumulation has {hard['settled']:.0f} % of the couplings at 0 or 1, "
-        f"the fixed point {soft['settled']:.0f} % (the mark: {SETTLED:.0f}). Accumulation has "
-        f"{left(hard)}, the fixed point {left(soft)}. The fixed point's poses move by "
-        f"{tiny(soft['change'][-1])} per iteration, {'at rest' if rests else 'not yet at rest'} (the mark: "
-        f"{tiny(REST)}), those of accumulation by {tiny(hard['change'][-1])}.",
+        True if hard and converged else None if hard or converged else False,
+        f"After {ITERATIONS} iterations, {percent(accumulated['hard'])} of the couplings are 0 or 1 with "
+        f"accumulation, and {percent(fixed['hard'])} with the fixed-point update. The entropy of the "
+        f"couplings is {entropy_text(accumulated)} with accumulation and {entropy_text(fixed)} with the "
+        f"fixed-point update. In the last iteration the poses of the fixed-point update change by "
+        f"{small_number(fixed['change'][-1])} ({'converged' if converged else 'not converged'}), those of "
+        f"accumulation by {small_number(accumulated['change'][-1])}. (Criterion: at least {MIN_HARD:.0f} % "
+        "of the couplings are 0 or 1 with accumulation, and poses change by less than "
+        f"{small_number(MAX_CHANGE)} with the fixed-point update.)",
     )
-    if soft["entropy"][-1] > 90:
+    if fixed["entropy"][-1] > 90:
         study.add_text(
-            "So soft are the couplings of the fixed point that it stays close to even shares, which are no "
-            "routing at all."
+            "The couplings of the fixed-point update stay so close to uniform coupling that there is almost "
+            "no routing."
         )
-    own, other = curves["fixed_point"]["fixed_point"]["accuracy"], hard["accuracy"]
-    by_chance = chance_margin(own[-1], own[2], count)
+    own, other = curves["fixed_point"]["fixed_point"]["accuracy"], accumulated["accuracy"]
+    margin = chance_margin(own[-1], own[2], count)
     gain = own[-1] - own[2]
-    word = "better" if gain > by_chance else "worse" if gain < -by_chance else "no different"
+    result = "better than" if gain > margin else "worse than" if gain < -margin else "not different from"
     study.add_verdict(
-        gain > by_chance,
-        "The essay says so of the fixed point. In the network trained with it, accuracy goes from "
-        f"{own[0]:.1f} % at r = 1 to {own[2]:.1f} % at r = 3 and {own[-1]:.1f} % at r = {ITERATIONS}: {word} "
-        f"than at r = 3, where {by_chance:.1f} can be chance on {count:,} images. Accumulation in its own "
-        f"network goes from {other[2]:.1f} % at r = 3 to {other[-1]:.1f} %.",
-        question="Are more iterations simply better?",
+        gain > margin,
+        "The essay says this about the fixed-point update. In the network trained with it, accuracy is "
+        f"{percent(own[0])} with r = 1, {percent(own[2])} with r = 3 and {percent(own[-1])} with "
+        f"r = {ITERATIONS}, which is {result} r = 3 (differences up to {margin:.1f} points can be chance "
+        f"with {count:,} images). With accumulation in its own network, accuracy is {percent(other[2])} with "
+        f"r = 3 and {percent(other[-1])} with r = {ITERATIONS}.",
+        question="Are more iterations always better?",
     )
 
 
-def left(found: dict[str, Any]) -> str:
-    """What entropy couplings have in the end, and where it is going.
+def entropy_text(curves: Curves) -> str:
+    """The final entropy of the couplings, and whether it still changes.
 
-    >>> left({"entropy": [100.0] * 90 + [50.0] * 9 + [5.0]}), left({"entropy": [98.0] * 100})
-    ('5 % of their entropy left and falling', '98 % of their entropy left and steady')
+    >>> falling = {"entropy": [100.0] * 90 + [50.0] * 9 + [5.0]}
+    >>> entropy_text(falling), entropy_text({"entropy": [98.0] * 100})
+    ('5.0 % and decreasing', '98.0 % and constant')
     """
-    before, now = found["entropy"][-11], found["entropy"][-1]
-    way = "steady" if abs(now - before) < 0.05 else "falling" if now < before else "rising"
-    return f"{now:.0f} % of their entropy left and {way}"
+    before, final = curves["entropy"][-11], curves["entropy"][-1]
+    trend = "constant" if abs(final - before) < 0.05 else "decreasing" if final < before else "increasing"
+    return f"{percent(final)} and {trend}"
 
 
-def tiny(value: float) -> str:
-    """A small number, kept in one line.
-
-    >>> tiny(5.149e-9) == "5e\N{NON-BREAKING HYPHEN}09"
-    True
-    """
-    return f"{value:.0e}".replace("-", "\N{NON-BREAKING HYPHEN}")
-
-
-def caption_of(curves: dict[str, dict[str, Any]]) -> str:
-    """What is to be seen in the curves of the network trained with accumulation."""
-    rests = curves["fixed_point"]["change"][-1] < REST
+def iterations_caption(curves: dict[str, Curves]) -> str:
+    """The caption of the curves of the network trained with accumulation."""
+    converged = curves["fixed_point"]["change"][-1] < MAX_CHANGE
     return (
-        "The network trained with accumulation and 3 iterations (dotted), routed further. In the end the "
-        f"couplings of accumulation have {left(curves['accumulate'])}; those of the fixed point "
-        f"{left(curves['fixed_point'])}, and its poses {'have come' if rests else 'have not come'} to rest."
+        "The network trained with accumulation and 3 iterations (dotted line), tested with more iterations. "
+        f"At the end the entropy of the couplings is {entropy_text(curves['accumulate'])} with accumulation "
+        f"and {entropy_text(curves['fixed_point'])} with the fixed-point update, whose poses "
+        f"{'have converged' if converged else 'have not converged'}."
     )

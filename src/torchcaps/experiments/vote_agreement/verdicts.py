@@ -1,86 +1,92 @@
-"""What the votes of a network with routing and of one without say: verdicts from numbers alone."""
+"""Verdicts for the votes of a network with routing and one without, computed from the numbers alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from torchcaps.experiments.framework.formatting import percent
 from torchcaps.experiments.framework.statistics import chance_margin
 from torchcaps.experiments.framework.study import Study
 
-ROUTED, UNIFORM = "EM routing", "uniform (1 iteration)"
-# A cluster counts as tighter than another if its distances are at most so much of the other's.
-TOGETHER = 0.75
+ROUTED, UNIFORM = "EM routing", "no routing (1 iteration)"
+# A cluster is tighter than another if its mean distance is at most this fraction of the other's.
+TIGHTER = 0.75
 
 
-def judge(study: Study, found: dict[str, dict[str, Any]], count: int) -> None:
-    """What came out of `count` test images."""
-    steps = found[ROUTED]["right"]["steps"]
+def add_verdicts(study: Study, results: dict[str, dict[str, Any]], count: int) -> None:
+    """Whether routing finds tight clusters, whether it makes them tight, and whether accuracy is better.
+
+    Args:
+        study: gets the verdicts.
+        results: of `measure_votes`, by network.
+        count: test images.
+    """
+    steps = results[ROUTED]["correct"]["steps"]
     first, last = steps[0], steps[-1]
-    drawn = last["own"] / first["own"]
+    ratio = last["own"] / first["own"]
     study.add_verdict(
-        drawn <= TOGETHER and last["own"] < last["rival"] and last["share"] > 2 * first["share"],
-        f"Where the network is right, the true class's votes {moved(drawn)} over {len(steps)} iterations, "
-        f"to {last['own']:.2f} of their mean length against {last['rival']:.2f} for the strongest rival, and "
-        f"the class is given {last['share']:.0f} % of all votes where even shares would be "
-        f"{first['share']:.0f} %. (The mark set beforehand: together by {100 * (1 - TOGETHER):.0f} % at "
-        "least, tighter than the rival's, and twice the even share.)",
+        ratio <= TIGHTER and last["own"] < last["rival"] and last["share"] > 2 * first["share"],
+        "In correctly classified images, the mean distance of the votes for the true class from their mean "
+        f"{change_text(ratio)} in {len(steps)} iterations, to {last['own']:.2f} times the mean length of a "
+        f"vote; for the strongest other class it is {last['rival']:.2f}. The true class gets "
+        f"{percent(last['share'])} of all votes at the end and {percent(first['share'])} with uniform "
+        f"coupling. (Criterion: a decrease by at least {100 * (1 - TIGHTER):.0f} %, a smaller distance than "
+        "the other class, and more than twice the share of uniform coupling.)",
     )
-    if found[ROUTED]["wrong"]["count"]:
-        lost = found[ROUTED]["wrong"]["steps"][-1]
+    if results[ROUTED]["wrong"]["count"]:
+        wrong = results[ROUTED]["wrong"]["steps"][-1]
         study.add_text(
-            f"Where it is wrong ({found[ROUTED]['wrong']['count']} images), the true class ends with "
-            f"{lost['share']:.0f} % of the votes, {lost['own']:.2f} from their mean, and the strongest "
-            f"rival's lie at {lost['rival']:.2f}."
+            f"In wrongly classified images ({results[ROUTED]['wrong']['count']}), the true class gets "
+            f"{percent(wrong['share'])} of the votes at the end. Their mean distance is {wrong['own']:.2f}, "
+            f"and that of the strongest other class {wrong['rival']:.2f}."
         )
-    alone = found[UNIFORM]["right"]["steps"][-1]
+    unrouted = results[UNIFORM]["correct"]["steps"][-1]
     study.add_verdict(
-        last["own"] <= TOGETHER * alone["own"],
-        "Trained with one iteration, which shares every vote evenly, the same network brings the votes for "
-        f"the true class within {alone['own']:.2f} of their mean by its weights alone (rival "
-        f"{alone['rival']:.2f}); with routing they lie within {last['own']:.2f}: "
-        f"{tighter(last['own'], alone['own'])}.",
-        question="Is it routing that makes them tight?",
+        last["own"] <= TIGHTER * unrouted["own"],
+        "Trained with one iteration, which means uniform coupling, the network has a mean distance of "
+        f"{unrouted['own']:.2f} for the true class (other class {unrouted['rival']:.2f}), from its trained "
+        f"weights alone. With routing the distance is {last['own']:.2f}: "
+        f"{tighter_text(last['own'], unrouted['own'])}.",
+        question="Does routing make the clusters tight?",
     )
-    routed, uniform = found[ROUTED]["accuracy"], found[UNIFORM]["accuracy"]
-    by_chance = chance_margin(routed, uniform, count)
+    routed, uniform = results[ROUTED]["accuracy"], results[UNIFORM]["accuracy"]
+    margin = chance_margin(routed, uniform, count)
     study.add_verdict(
-        None if abs(routed - uniform) <= by_chance else routed > uniform,
-        f"With routing {routed:.1f} % of the test images are right, with one iteration {uniform:.1f} %: "
-        f"{who(routed, uniform, by_chance)}.",
-        question="Is it more often right with routing?",
+        None if abs(routed - uniform) <= margin else routed > uniform,
+        f"With routing {percent(routed)} of the test images are classified correctly, without routing "
+        f"{percent(uniform)}: {accuracy_text(routed, uniform, margin)}.",
+        question="Is accuracy better with routing?",
     )
 
 
-def moved(drawn: float) -> str:
-    """How votes moved whose distance to their mean is so much of what it was.
+def change_text(ratio: float) -> str:
+    """How much a distance changed, from the ratio of its final to its initial value.
 
-    >>> moved(0.6), moved(1.1)
-    ('draw together by 40 %', 'move apart by 10 %')
+    >>> change_text(0.6), change_text(1.1)
+    ('decreases by 40.0 %', 'increases by 10.0 %')
     """
-    return (
-        f"draw together by {100 * (1 - drawn):.0f} %"
-        if drawn < 1
-        else f"move apart by {100 * (drawn - 1):.0f} %"
-    )
+    if ratio < 1:
+        return f"decreases by {percent(100 * (1 - ratio))}"
+    return f"increases by {percent(100 * (ratio - 1))}"
 
 
-def tighter(routed: float, uniform: float) -> str:
-    """Whose votes lie closer, by distances to their means.
+def tighter_text(routed: float, uniform: float) -> str:
+    """Which network has the tighter clusters, from the mean distances.
 
-    >>> tighter(0.3, 0.6), tighter(0.6, 0.3), tighter(0.5, 0.52)
-    ('tighter with routing', 'tighter without', 'about as tight')
+    >>> tighter_text(0.3, 0.6), tighter_text(0.6, 0.3), tighter_text(0.5, 0.52)
+    ('tighter with routing', 'tighter without routing', 'about equally tight')
     """
-    if routed <= TOGETHER * uniform:
+    if routed <= TIGHTER * uniform:
         return "tighter with routing"
-    return "tighter without" if uniform <= TOGETHER * routed else "about as tight"
+    return "tighter without routing" if uniform <= TIGHTER * routed else "about equally tight"
 
 
-def who(routed: float, uniform: float, by_chance: float) -> str:
-    """Who is more often right.
+def accuracy_text(routed: float, uniform: float, margin: float) -> str:
+    """Which network has the higher accuracy.
 
-    >>> who(99.0, 95.0, 1.0), who(95.0, 99.0, 1.0), who(95.0, 95.5, 1.0)
-    ('routing is better', 'one iteration is better', 'no more apart than chance (1.0)')
+    >>> accuracy_text(99.0, 95.0, 1.0), accuracy_text(95.0, 99.0, 1.0), accuracy_text(95.0, 95.5, 1.0)
+    ('better with routing', 'better without routing', 'the difference is within chance (1.0 points)')
     """
-    if abs(routed - uniform) <= by_chance:
-        return f"no more apart than chance ({by_chance:.1f})"
-    return "routing is better" if routed > uniform else "one iteration is better"
+    if abs(routed - uniform) <= margin:
+        return f"the difference is within chance ({margin:.1f} points)"
+    return "better with routing" if routed > uniform else "better without routing"
