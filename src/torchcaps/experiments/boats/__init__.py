@@ -69,8 +69,8 @@ def run(study: Study) -> None:
         caption=f"{count} scenes of each kind; the part poses have noise of {100 * TABLE_NOISE:.0f} % of the "
         "size of the part. A part is correct if it is grouped with its true partner and no other part, as a "
         "whole of the true type (house or boat). A part that belongs to no whole is correct if it is alone. "
-        "A scene is correct if all its parts are. Shaded: methods without routing. Nearest parts are called "
-        "a house or a boat by which of the two their poses fit better.",
+        "A scene is correct if all its parts are. Shaded: methods without routing. "
+        "The type of two nearest parts is the one that their poses fit better.",
         marked=[row for row, name in enumerate(COLORS) if name in UNROUTED],
     )
     draw_trees(study, TABLE_NOISE)

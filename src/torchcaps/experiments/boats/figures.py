@@ -236,7 +236,7 @@ def draw_ambiguous(study: Study, decoy: DecoyShares, noise: float) -> None:
         percents = [100 * share for share in shares]
         ax.plot(iterations, percents, color=COLORS[name], marker="o", markersize=4, label=name)
     ax.set(ylim=(-3, 60), xlabel="iteration", ylabel="%", xticks=range(1, ITERATIONS + 1))
-    ax.set_title("share of the two inner parts in the wrong interpretation", loc="left")
+    ax.set_title("inner parts in the wrong interpretation", loc="left")
     ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=9)
     study.add_figure("ambiguous", figure, caption=ambiguous_caption(decoy))
 
