@@ -1,4 +1,4 @@
-"""What is done to each network: attacks at every ε, and how often it is still right."""
+"""All measurements of one network: its gradients, and its accuracy under each attack at each ε."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from torchcaps.experiments.framework.study import Study
 from torchcaps.models import Model, Output
 from torchcaps.training import predict
 
-# How far a pixel may go, of 0..1, and at which of these the strongest and slowest attack is tried.
+# How far a pixel in 0..1 may change. PGD, the strongest and slowest attack, is run at the second and third.
 QUICK_EPSILONS, EPSILONS = (0.05, 0.1, 0.2, 0.3), (0.01, 0.02, 0.05, 0.1, 0.2)
+# Title and vertical axis of the panel of each attack.
 PANELS = {
     "fgsm": ("FGSM", "accuracy (%)"),
-    "bim": ("BIM, and PGD dashed", "accuracy (%)"),
-    "targeted": ("FGSM towards a class", "success (%)"),
+    "bim": ("BIM (solid) and PGD (dashed)", "accuracy (%)"),
+    "targeted": ("targeted FGSM", "success (%)"),
     "transfer": ("black box", "accuracy (%)"),
 }
 
 
-class Seen(Model):
-    """A network with the preparation of its images inside, so that ε counts brightness, 0..1, for all alike.
+class PreprocessedModel(Model):
+    """A network that preprocesses its images itself, so that ε is a pixel value in 0..1 for all networks.
 
     Args:
         model: the network.
-        preprocess: what its images go through.
-        image_size: height and width before that.
+        preprocess: preprocessing of its images.
+        image_size: height and width before preprocessing.
     """
 
     def __init__(self, model: Model, preprocess: Preprocess, image_size: tuple[int, int]) -> None:
@@ -42,37 +43,49 @@ class Seen(Model):
         return self.model(self.preprocess.test(images))
 
 
-def attack(
+def measure_network(
     study: Study, name: str, model: Model, surrogate: Model, images: Tensor, labels: Tensor
 ) -> dict[str, Any]:
-    """All figures of one network, in percent; lists go along ε, `pgd` is None where it was not tried."""
+    """All measurements of one network, in percent.
+
+    Args:
+        study: caches the measurements.
+        name: of the network.
+        model: the network.
+        surrogate: another network, for the black-box attack.
+        images: `[N, C, H, W]` in 0..1.
+        labels: `[N]`.
+
+    Returns:
+        Numbers for unchanged images, and for each attack a list over ε; `pgd` is `None` where it was not run.
+    """
     epsilons = QUICK_EPSILONS if study.quick else EPSILONS
-    found: dict[str, Any] = {"epsilon": list(epsilons), "count": len(labels)}
-    found |= study.cached(f"slopes of {name}", partial(slopes, model, images, labels))
+    results: dict[str, Any] = {"epsilon": list(epsilons), "count": len(labels)}
+    results |= study.cached(f"gradients of {name}", partial(measure_gradients, model, images, labels))
     for kind in (*PANELS, "pgd"):
-        found[kind] = []
+        results[kind] = []
     for epsilon in epsilons:
         steps = (20 if study.quick else 40) if epsilon in epsilons[1:3] else 0
         generator = torch.Generator().manual_seed(study.seed)
-        attacks = partial(attack_at, epsilon, model, surrogate, images, labels, steps, generator)
-        # Kept one by one: a run that is stopped among them goes on with the next.
+        attacks = partial(run_attacks, epsilon, model, surrogate, images, labels, steps, generator)
+        # Cached one by one, so that a study that is stopped continues with the next ε.
         for kind, value in study.cached(f"attacks on {name} at ε = {epsilon}", attacks).items():
-            found[kind].append(value)
-    return found
+            results[kind].append(value)
+    return results
 
 
-def slopes(model: Model, images: Tensor, labels: Tensor) -> dict[str, float]:
-    """Accuracy on unchanged images, and how much of what an attack follows is exactly 0, in percent."""
-    parts = zip(images.split(100), labels.split(100))
-    gradient = torch.cat([input_gradient(model, *part) for part in parts])
+def measure_gradients(model: Model, images: Tensor, labels: Tensor) -> dict[str, float]:
+    """Accuracy on unchanged images, and how much of the input gradient is exactly 0, in percent."""
+    batches = zip(images.split(100), labels.split(100))
+    gradient = torch.cat([input_gradient(model, *batch) for batch in batches])
     return {
-        "clean": right(model, images, labels),
+        "clean": accuracy(model, images, labels),
         "zero_images": 100 * zero_gradient_share(gradient),
         "zero_pixels": 100 * float((gradient == 0).double().mean()),
     }
 
 
-def attack_at(
+def run_attacks(
     epsilon: float,
     model: Model,
     surrogate: Model,
@@ -81,29 +94,29 @@ def attack_at(
     pgd_steps: int,
     generator: torch.Generator,
 ) -> dict[str, float | None]:
-    """What each attack comes to at one ε; PGD, the slowest, only if it is given steps."""
-    thorough = None
+    """The result of each attack at one ε; PGD is run only if `pgd_steps` is not 0."""
+    pgd_accuracy = None
     if pgd_steps:
         changed = pgd(model, images, labels, epsilon, steps=pgd_steps, generator=generator)
-        thorough = right(model, changed, labels)
+        pgd_accuracy = accuracy(model, changed, labels)
     return {
-        "fgsm": right(model, fgsm(model, images, labels, epsilon), labels),
-        "bim": right(model, bim(model, images, labels, epsilon), labels),
+        "fgsm": accuracy(model, fgsm(model, images, labels, epsilon), labels),
+        "bim": accuracy(model, bim(model, images, labels, epsilon), labels),
         "targeted": targeted_success(model, images, labels, epsilon),
-        "transfer": right(model, fgsm(surrogate, images, labels, epsilon), labels),
-        "pgd": thorough,
+        "transfer": accuracy(model, fgsm(surrogate, images, labels, epsilon), labels),
+        "pgd": pgd_accuracy,
     }
 
 
-def right(model: Model, images: Tensor, labels: Tensor) -> float:
+def accuracy(model: Model, images: Tensor, labels: Tensor) -> float:
     """Accuracy in percent."""
     return 100 * float((predict(model, images).scores.argmax(1) == labels).double().mean())
 
 
 def targeted_success(model: Model, images: Tensor, labels: Tensor, epsilon: float) -> float:
-    """How often, in percent, an image can be made to pass for a class that it is not; mean over classes."""
-    took = []
+    """How often, in percent, a changed image is classified as a given wrong class; mean over classes."""
+    success = []
     for step in range(1, model.num_classes):
-        feigned = (labels + step) % model.num_classes
-        took.append(right(model, fgsm(model, images, feigned, epsilon, targeted=True), feigned))
-    return sum(took) / len(took)
+        target = (labels + step) % model.num_classes
+        success.append(accuracy(model, fgsm(model, images, target, epsilon, targeted=True), target))
+    return sum(success) / len(success)
