@@ -16,6 +16,15 @@ from torchcaps.training.recipe import Recipe
 FOREIGN_FILES = ("recipe.toml", "result.json")
 
 
+def file_name(name: str) -> str:
+    """The name of a network or a step as the name of a file or folder.
+
+    >>> file_name("azimuth: capsules, no routing")
+    'azimuth-capsules-no_routing'
+    """
+    return name.replace(", ", "-").replace(": ", "-").replace(" ", "_")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     write_atomically(path, [text.encode()])

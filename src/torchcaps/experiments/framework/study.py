@@ -16,6 +16,7 @@ from torchcaps.experiments.framework.storage import (
     as_json,
     check_same_recipe,
     epoch_files,
+    file_name,
     finished_result,
     read_cached,
     read_json,
@@ -206,15 +207,8 @@ class Study:
         return load_weights(folder / result["model"])[0]
 
     def training_folder(self, name: str) -> Path:
-        """The folder of a training run.
-
-        Example:
-            >>> from tempfile import TemporaryDirectory
-            >>> with TemporaryDirectory() as folder:
-            ...     Study(folder, quick=True).training_folder("azimuth: capsules, no routing").name
-            'azimuth-capsules-no_routing'
-        """
-        return self.out / "trained" / name.replace(", ", "-").replace(": ", "-").replace(" ", "_")
+        """The folder of a training run."""
+        return self.out / "trained" / file_name(name)
 
     def training_result(self, name: str) -> dict[str, Any]:
         """The `result.json` of a training run that has ended."""
@@ -295,7 +289,7 @@ class Study:
             name: of the result, unique in the study.
             compute: returns a dictionary that JSON can hold.
         """
-        path = self.out / "cache" / f"{name}.json"
+        path = self.out / "cache" / f"{file_name(name)}.json"
         value = read_cached(path, self.dependencies)
         if value is None:
             self.check_deadline(f"before {name}")
