@@ -47,11 +47,11 @@ def test_predictions_are_ordered_as_the_true_digits() -> None:
 def test_each_class_is_reconstructed_from_its_own_capsule() -> None:
     pairs = load("multimnist", "test", source="digits", size=18).select(torch.arange(4))
     model = create_model("capsnet_small", image_size=24, channels=4, types=2, decoder=(8,)).eval()
-    drawn = reconstruct_all_classes(model, pairs)
-    assert drawn.shape == (4, 10, 24, 24)
+    reconstruction = reconstruct_all_classes(model, pairs)
+    assert reconstruction.shape == (4, 10, 24, 24)
     for label in range(10):
         alone = model(pixels_of(pairs), torch.full((4,), label)).reconstruction
-        torch.testing.assert_close(drawn[:, label : label + 1], alone)
+        torch.testing.assert_close(reconstruction[:, label : label + 1], alone)
 
 
 class Perfect(CapsuleModel):

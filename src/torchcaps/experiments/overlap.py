@@ -144,12 +144,14 @@ def measure(study: Study, name: str, model: Model, pairs: ImageSet) -> dict[str,
         values = {"error": 100 * evaluate(model, pairs).error}
         if not isinstance(model, CapsuleModel):
             return values
-        some = pairs.select(torch.arange(min(len(pairs), 2000)))
-        parts = parts_of(some)
-        drawn = reconstruct_all_classes(model, some)
-        present = torch.zeros(drawn.shape[:2], dtype=torch.bool).scatter(1, some.labels, True)
-        brightness = drawn.sum((2, 3)) / parts.sum((2, 3)).mean()
-        of_labels = drawn.gather(1, some.labels[:, :, None, None].expand(-1, -1, *drawn.shape[2:]))
+        sample = pairs.select(torch.arange(min(len(pairs), 2000)))
+        parts = parts_of(sample)
+        reconstruction = reconstruct_all_classes(model, sample)
+        present = torch.zeros(reconstruction.shape[:2], dtype=torch.bool).scatter(1, sample.labels, True)
+        brightness = reconstruction.sum((2, 3)) / parts.sum((2, 3)).mean()
+        of_labels = reconstruction.gather(
+            1, sample.labels[:, :, None, None].expand(-1, -1, *reconstruction.shape[2:])
+        )
         return values | {
             "reconstruction": 100 * float(reconstruction_error(of_labels, parts).mean()),
             "present": 100 * float(brightness[present].mean()),
@@ -181,14 +183,14 @@ def reconstruct_all_classes(model: Model, pairs: ImageSet) -> Tensor:
     return torch.cat([model.reconstruct(capsules, label) for label in classes], dim=1)
 
 
-def reconstruction_error(drawn: Tensor, parts: Tensor) -> Tensor:
+def reconstruction_error(reconstruction: Tensor, parts: Tensor) -> Tensor:
     """Squared difference as a fraction of the squared pixels of the digit, for each digit: `[N, 2]`.
 
     >>> digit = torch.ones(1, 2, 4, 4)
     >>> reconstruction_error(digit / 2, digit)
     tensor([[0.2500, 0.2500]])
     """
-    return (drawn - parts).square().sum((2, 3)) / parts.square().sum((2, 3)).clamp(min=1e-12)
+    return (reconstruction - parts).square().sum((2, 3)) / parts.square().sum((2, 3)).clamp(min=1e-12)
 
 
 def show_image(ax: Any, image: Any, title: str, **options: Any) -> None:
@@ -201,18 +203,20 @@ def show_image(ax: Any, image: Any, title: str, **options: Any) -> None:
 
 def draw_pairs(study: Study, model: Model, pairs: ImageSet, count: int = 8) -> None:
     """Draw pairs, their two digits, and the reconstructions from the two longest capsules."""
-    some = pairs.select(torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1])
-    scores = predict(model, pixels_of(some)).scores
-    parts, drawn = parts_of(some), reconstruct_all_classes(model, some)
+    sample = pairs.select(torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1])
+    scores = predict(model, pixels_of(sample)).scores
+    parts, reconstruction = parts_of(sample), reconstruct_all_classes(model, sample)
     figure = new_figure(9.6, 4.6)
     panels = add_axes(figure, 3, count)
     for column in range(count):
-        true = some.labels[column].tolist()
+        true = sample.labels[column].tolist()
         best = in_order_of(scores[column].topk(2).indices.tolist(), true)
         images = [
-            color_overlay(pixels_of(some)[column, 0]),
+            color_overlay(pixels_of(sample)[column, 0]),
             color_overlay(parts[column, 0], parts[column, 1], colors=PAIR_COLORS),
-            color_overlay(drawn[column, best[0]], drawn[column, best[1]], colors=PAIR_COLORS),
+            color_overlay(
+                reconstruction[column, best[0]], reconstruction[column, best[1]], colors=PAIR_COLORS
+            ),
         ]
         titles = ["", "{} + {}".format(*true), "{} + {}".format(*best) + " ✗" * (set(best) != set(true))]
         for row, (image, title) in enumerate(zip(images, titles)):
@@ -243,17 +247,17 @@ def in_order_of(predicted: list[int], true: list[int]) -> list[int]:
 
 def draw_all_classes(study: Study, model: Model, pairs: ImageSet, count: int = 4) -> None:
     """Draw a few pairs, and the reconstruction of each of the ten classes."""
-    some = pairs.select(torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1])
-    lengths, drawn = predict(model, pixels_of(some)).scores, reconstruct_all_classes(model, some)
+    sample = pairs.select(torch.linspace(0, len(pairs) - 1, count + 2).long()[1:-1])
+    lengths, reconstruction = predict(model, pixels_of(sample)).scores, reconstruct_all_classes(model, sample)
     figure = new_figure(9.6, 1.05 * count + 0.2)
-    columns = 1 + drawn.shape[1]
+    columns = 1 + reconstruction.shape[1]
     panels = add_axes(figure, count, columns)
     for row in range(count):
         first, *others = panels[row * columns : (row + 1) * columns]
-        show_image(first, color_overlay(pixels_of(some)[row, 0]), "input", fontsize=8)
+        show_image(first, color_overlay(pixels_of(sample)[row, 0]), "input", fontsize=8)
         for label, ax in enumerate(others):
-            present = label in some.labels[row].tolist()
-            image = color_overlay(drawn[row, label], colors=[BLUE] if present else [DARK])
+            present = label in sample.labels[row].tolist()
+            image = color_overlay(reconstruction[row, label], colors=[BLUE] if present else [DARK])
             title = f"{label}: {float(lengths[row, label]):.2f}"
             show_image(ax, image, title, fontsize=8, weight="bold" if present else "normal")
     study.add_figure(

@@ -152,13 +152,13 @@ def measure_errors(kind: str, models: dict[str, nn.Module], pair: MovedPair) -> 
     return errors
 
 
-def drawing_error(drawn: Tensor, true: Tensor) -> float:
+def drawing_error(drawing: Tensor, true: Tensor) -> float:
     """Squared difference as a percentage of the squared pixels of the true images.
 
     >>> drawing_error(torch.zeros(2, 1, 3, 3), torch.ones(2, 1, 3, 3))
     100.0
     """
-    return round(100 * float((drawn - true).square().sum() / true.square().sum()), 3)
+    return round(100 * float((drawing - true).square().sum() / true.square().sum()), 3)
 
 
 @torch.no_grad()

@@ -39,8 +39,8 @@ def draw_examples(
     for group, (kind, models) in enumerate(networks.items()):
         some = test[torch.linspace(0, len(test) - 1, count + 2).long()[1:-1]]
         pair = make_pairs(kind, some, torch.Generator().manual_seed(5))
-        drawn = [model(pair.before, pair.change).images for model in models.values()]
-        for row, images in enumerate([pair.before, pair.after, *drawn]):
+        drawings = [model(pair.before, pair.change).images for model in models.values()]
+        for row, images in enumerate([pair.before, pair.after, *drawings]):
             for column in range(count):
                 ax = panels[row * 2 * count + group * count + column]
                 ax.imshow(color_overlay(images[column, 0].clamp(0, 1)), interpolation="nearest")
