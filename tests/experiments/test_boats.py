@@ -5,7 +5,7 @@ import torch
 
 from torchcaps.data.worlds.boats import RELATION, scene
 from torchcaps.experiments.boats import CLAIM, make_scenes, percent_correct
-from torchcaps.experiments.boats.methods import (
+from torchcaps.experiments.boats.parsing import (
     DYNAMIC,
     EM,
     INITIAL,
@@ -17,8 +17,6 @@ from torchcaps.experiments.boats.methods import (
     ROUTINGS,
     UNIFORM,
     UNROUTED,
-)
-from torchcaps.experiments.boats.parsing import (
     SceneBatch,
     add_noise,
     batch_scenes,

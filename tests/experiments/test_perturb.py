@@ -9,13 +9,14 @@ from torchcaps.capsules import Capsules
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.perturb.effects import (
+    PROPERTIES,
     STEPS,
     make_directions,
     measure_effects,
     property_changes,
     reconstruct_moved,
+    shape_properties,
 )
-from torchcaps.experiments.perturb.shape import PROPERTIES, shape_properties
 from torchcaps.models import Model
 
 

@@ -8,19 +8,17 @@ from torch import Tensor
 
 from torchcaps.data.worlds.boats import Scene, scene
 from torchcaps.experiments.boats.figures import COLORS, draw_ambiguous, draw_noise, draw_trees
-from torchcaps.experiments.boats.methods import (
+from torchcaps.experiments.boats.parsing import (
     INITIAL,
+    INITIAL_SIGMA,
     KINDS,
     KMEANS,
     NEAREST,
     OPTIONS,
     ROUTINGS,
+    SAME_DISTANCE,
     UNIFORM,
     UNROUTED,
-)
-from torchcaps.experiments.boats.parsing import (
-    INITIAL_SIGMA,
-    SAME_DISTANCE,
     batch_scenes,
     correct_parts,
     decoy_share,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchcaps.data.worlds.boats import PLACE, pose_matrix, scene
 from torchcaps.data.worlds.boats.relations import CORNERS
-from torchcaps.experiments.boats.methods import (
+from torchcaps.experiments.boats.parsing import (
     DYNAMIC,
     EM,
     INITIAL,
@@ -21,8 +21,6 @@ from torchcaps.experiments.boats.methods import (
     ROUTINGS,
     UNIFORM,
     UNROUTED,
-)
-from torchcaps.experiments.boats.parsing import (
     Parse,
     SceneBatch,
     batch_scenes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchcaps.experiments.boats.methods import (
+from torchcaps.experiments.boats.parsing import (
     DYNAMIC,
     EM,
     INITIAL,

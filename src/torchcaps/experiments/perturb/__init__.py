@@ -9,13 +9,13 @@ from torchcaps.experiments.framework.formatting import percent
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.experiments.perturb.effects import (
     DIMENSIONS,
+    PROPERTIES,
     RANDOM,
     make_directions,
     measure_effects,
     reconstruct_moved,
 )
 from torchcaps.experiments.perturb.figures import draw_all_digits, draw_one_digit
-from torchcaps.experiments.perturb.shape import PROPERTIES
 from torchcaps.models import Model
 from torchcaps.training import evaluate, load_recipe, predict
 
@@ -85,7 +85,7 @@ def add_verdicts(study: Study, effects: dict[tuple[str, str], dict[str, float]])
         f"On average {percent(own['concentration'])} of the change by a dimension is in a single property. "
         f"For random directions in the same capsules it is {percent(random['concentration'])}, and for the "
         f"dimensions of a network with uniform coupling {percent(uniform['concentration'])}."
-        + ("" if special else " Their dimensions have no clearer meaning than other directions.")
+        + ("" if special else " The dimensions have no clearer meaning than other directions.")
         + " (Criterion: 10 points more than random directions.)",
         question="Do dimensions have a clearer meaning than random directions?",
     )

@@ -16,8 +16,7 @@ from torchcaps.experiments.framework.figures import (
     tile_images,
 )
 from torchcaps.experiments.framework.study import Study
-from torchcaps.experiments.perturb.effects import property_changes
-from torchcaps.experiments.perturb.shape import PROPERTIES
+from torchcaps.experiments.perturb.effects import PROPERTIES, property_changes
 
 END_COLORS = (ORANGE, BLUE)
 
