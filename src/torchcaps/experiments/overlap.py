@@ -69,10 +69,10 @@ def run(study: Study) -> None:
         [*rows, ["the input image as each digit", None, None, copy_error, None, None], *PUBLISHED],
         caption=f"{len(pairs):,} test pairs; a pair is correct only if both digits are. Reconstruction "
         "error: squared difference between a digit and the reconstruction from its capsule, as a "
-        "percentage of the squared pixels of the digit. Taking the input image as the reconstruction of "
-        "each digit has the other digit as its error. Brightness: sum of the pixels that the decoder draws "
-        "for a class that is in the image or not, as a percentage of the sum of a digit. Shaded: numbers "
-        "of the paper, on 10 million pairs of MNIST.",
+        "percentage of the squared pixels of the digit. If the input image itself is taken as the "
+        "reconstruction of each digit, the other digit is its error. Brightness: sum of the pixels that "
+        "the decoder draws for a class that is in the image or not, as a percentage of the sum of a digit. "
+        "Shaded: numbers of the paper, on 10 million pairs of MNIST.",
         marked=[len(rows) + 1, len(rows) + 2],
     )
     capsules = models[DYNAMIC]

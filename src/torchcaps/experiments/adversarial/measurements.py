@@ -19,7 +19,7 @@ QUICK_EPSILONS, EPSILONS = (0.05, 0.1, 0.2, 0.3), (0.01, 0.02, 0.05, 0.1, 0.2)
 # Title and vertical axis of the panel of each attack.
 PANELS = {
     "fgsm": ("FGSM", "accuracy (%)"),
-    "bim": ("BIM (solid) and PGD (dashed)", "accuracy (%)"),
+    "bim": ("BIM, and PGD (dashed)", "accuracy (%)"),
     "targeted": ("targeted FGSM", "success (%)"),
     "transfer": ("black box", "accuracy (%)"),
 }

@@ -46,7 +46,7 @@ def add_verdicts(study: Study, results: Results, guessing: float) -> None:
     holds, text = compare(results, "transfer")
     study.add_verdict(
         {True: False, False: True, None: None}[holds],
-        f"Images that were changed to attack another CNN: {text}. The paper found no difference either.",
+        f"Images that were changed to attack another CNN: {text}. The paper found no difference.",
         question="Is there no difference under black-box attacks, as in the paper?",
     )
 
