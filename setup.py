@@ -61,7 +61,7 @@ setup(
             "lab/assets/*",
             "lab/static/**/*",
             "weights/*",
-            "experiments/workbench/*.css",
+            "experiments/framework/*.css",
         ],
         "torchcaps.recipes": ["*.toml"],
     },

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer
-from torchcaps.layers.base import as_capsules
-from torchcaps.models import Model, Output
+from torchcaps.models import Model, Output, capsule_inputs
 
 
 class Inspection(NamedTuple):
@@ -35,14 +34,9 @@ def inspect_last_layer(model: Model, images: Tensor) -> Inspection:
     >>> inspect_last_layer(create_model("capsnet_small"), torch.rand(1, 1, 28, 28)).children.pose.shape
     torch.Size([1, 6, 6, 8, 8])
     """
-    layer = [module for module in model.modules() if isinstance(module, CapsuleLayer)][-1]
-    inputs: list[Capsules] = []
-    handle = layer.register_forward_pre_hook(lambda _, args: inputs.append(as_capsules(args[0])))
-    try:
-        output = model(images)
-    finally:
-        handle.remove()
-    return Inspection(output, layer, inputs[-1])
+    output, inputs = capsule_inputs(model, images)
+    _, layer, children = inputs[-1]
+    return Inspection(output, layer, children)
 
 
 def class_capsules(output: Output) -> Capsules:
