@@ -1,6 +1,9 @@
 from torchcaps.data.batches import Batch as Batch
 from torchcaps.data.batches import Batches as Batches
+from torchcaps.data.batches import StreamBatches as StreamBatches
+from torchcaps.data.batches import make_batches as make_batches
 from torchcaps.data.fetch.cache import cache_dir as cache_dir
+from torchcaps.data.imagefiles import ImageFileSet as ImageFileSet
 from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.preprocess import Preprocess as Preprocess
 from torchcaps.data.registry import DatasetInfo as DatasetInfo

@@ -36,7 +36,7 @@ def contact_sheet(imageset: ImageSet, path: str | os.PathLike[str], rows: int = 
     from PIL import Image, ImageDraw, ImageFont
 
     chosen = torch.linspace(0, len(imageset) - 1, min(rows * columns, len(imageset))).round().long()
-    tiles = [_enlarged(as_rgb(image)) for image in imageset.images[chosen]]
+    tiles = [_enlarged(as_rgb(image)) for image, _ in (imageset[index] for index in chosen.tolist())]
     texts = [caption(imageset, int(place)) for place in chosen]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
