@@ -12,3 +12,4 @@ from torchcaps.data.registry import list_datasets as list_datasets
 from torchcaps.data.registry import load as load
 from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.data.sheets import contact_sheet as contact_sheet
+from torchcaps.data.subset import limit_images as limit_images

@@ -11,6 +11,7 @@ from typing import Any
 
 from torchcaps._registry import Registry, suggest
 from torchcaps.data.imageset import ImageSet
+from torchcaps.data.subset import limit_images
 
 # Importing one of these registers its data sets.
 MODULES = (
@@ -97,23 +98,33 @@ def load(
     split: str = "train",
     *,
     data_dir: str | os.PathLike[str] | None = None,
+    limit: int | None = None,
+    limit_per_class: int | None = None,
     **options: Any,
 ) -> ImageSet:
     """Load a data set: images as a uint8 tensor in memory, with labels and metadata.
 
     Args:
         name: one of `list_datasets()`, or `folder:PATH` for your own images.
-        split: `train` or `test`; some sets have more.
+        split: `"train"` or `"test"`; some sets have more.
         data_dir: where to look for the files first; then in `$TORCHCAPS_DATA`, in the cache, on the web.
-        options: what the data set itself offers, such as `size`; see its docstring.
+        limit: keep at most so many images, balanced over the classes; see `limit_images`.
+        limit_per_class: keep so many images of each class instead.
+        options: the data set's own options, such as `size`; see its docstring.
 
-    >>> digits = load("digits", "test", size=16)
-    >>> digits.images.shape, digits.labels.shape, digits.num_classes
-    (torch.Size([355, 1, 16, 16]), torch.Size([355]), 10)
-    >>> load("digits", sise=16)
-    Traceback (most recent call last):
-    ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: size.
+    Returns:
+        An `ImageSet`. A large `folder:PATH` comes as an `ImageFileSet`, which leaves the images in their
+        files and has the same attributes except `images`; see `folder`.
 
+    Example:
+        >>> digits = load("digits", "test", size=16)
+        >>> digits.images.shape, digits.labels.shape, digits.num_classes
+        (torch.Size([355, 1, 16, 16]), torch.Size([355]), 10)
+        >>> len(load("digits", limit_per_class=5))
+        50
+        >>> load("digits", sise=16)
+        Traceback (most recent call last):
+        ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: size.
     """
     _register_all()
     kind, colon, path = name.partition(":")
@@ -131,7 +142,7 @@ def load(
         for option in options:
             if option not in known:
                 raise ValueError(f"unknown option {option!r} for data set {name!r}: {suggest(option, known)}")
-    return loader(split, data_dir=data_dir, **options)
+    return limit_images(loader(split, data_dir=data_dir, **options), limit, limit_per_class)
 
 
 def _register_all() -> None:
