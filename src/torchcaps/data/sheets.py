@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchcaps._checks import check_count
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps.data.imageset import ImageSet
 
@@ -33,23 +34,25 @@ def contact_sheet(imageset: ImageSet, path: str | os.PathLike[str], rows: int = 
     check_count("columns", columns)
     if not len(imageset):
         raise ValueError("the image set is empty")
-    from PIL import Image, ImageDraw, ImageFont
-
+    pillow, drawing, fonts = (
+        require(f"PIL.{module}", extra="train", purpose="drawing a contact sheet")
+        for module in ("Image", "ImageDraw", "ImageFont")
+    )
     chosen = torch.linspace(0, len(imageset) - 1, min(rows * columns, len(imageset))).round().long()
     tiles = [_enlarged(as_rgb(image)) for image, _ in (imageset[index] for index in chosen.tolist())]
     texts = [caption(imageset, int(place)) for place in chosen]
     columns = min(columns, len(tiles))
     rows = -(-len(tiles) // columns)
-    font = ImageFont.load_default(FONT)
+    font = fonts.load_default(FONT)
     height, width = tiles[0].shape[:2]
     line = FONT + 6
     cell_width, cell_height = width + GAP, height + line + GAP
-    page = Image.new("RGB", (columns * cell_width + GAP, rows * cell_height + GAP), PAPER)
-    draw = ImageDraw.Draw(page)
+    page = pillow.new("RGB", (columns * cell_width + GAP, rows * cell_height + GAP), PAPER)
+    draw = drawing.Draw(page)
     for place, (tile, text) in enumerate(zip(tiles, texts)):
         left = GAP + place % columns * cell_width
         top = GAP + place // columns * cell_height
-        page.paste(Image.fromarray(tile), (left, top))
+        page.paste(pillow.fromarray(tile), (left, top))
         draw.rectangle((left - 1, top - 1, left + width, top + height), outline=FRAME)
         middle = (left + width / 2, top + height + line / 2)
         draw.text(middle, _fitted(text, width, font), fill=INK, font=font, anchor="mm")

@@ -5,6 +5,7 @@ import os
 import torch
 
 from torchcaps._checks import check_choice, check_count
+from torchcaps._extras import require
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.data.transforms import resize
@@ -24,11 +25,9 @@ def digits(
     >>> digits("test", size=16).images.shape
     torch.Size([355, 1, 16, 16])
     """
-    from sklearn.datasets import load_digits
-
     check_choice("split", split, ("train", "test"))
     check_count("size", size)
-    bunch = load_digits()
+    bunch = require("sklearn.datasets", extra="train", purpose="the digits data set").load_digits()
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8).unsqueeze(1)
     labels = torch.from_numpy(bunch.target).long()
     place_in_class = torch.zeros_like(labels)

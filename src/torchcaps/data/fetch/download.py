@@ -3,9 +3,10 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+
+from torchcaps.data.progress import progress_bar
 
 TIMEOUT_SECONDS = 6.0
 _CHUNK = 1 << 18
@@ -73,7 +74,11 @@ def _fetch_rest(url: str, part: Path, timeout: float) -> None:
                 have = 0  # the server sends everything from the start
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else None
-            with open(part, "ab" if have else "wb") as file, progress(part, have, total) as advance:
+            name = part.name.split("-", 2)[-1]
+            with (
+                open(part, "ab" if have else "wb") as file,
+                progress_bar(name, total, completed=have, in_bytes=True) as advance,
+            ):
                 while chunk := response.read(_CHUNK):
                     file.write(chunk)
                     have += len(chunk)
@@ -89,16 +94,3 @@ def _fetch_rest(url: str, part: Path, timeout: float) -> None:
     if total is not None and have != total:
         raise DownloadError(f"{url}: the connection ended after {have} of {total} bytes")
     return None
-
-
-@contextmanager
-def progress(part: Path, have: int, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, nothing elsewhere; gives the function to call with each number of bytes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(part.name.split("-", 2)[-1], total=total, completed=have)
-        yield lambda count: bar.advance(task, count)

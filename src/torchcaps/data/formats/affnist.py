@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from torchcaps._extras import require
 from torchcaps.data.formats.norb import join
 from torchcaps.data.imageset import ImageSet
 from torchcaps.errors import DataError
@@ -32,10 +33,9 @@ def _by_number(path: Path) -> tuple[int, str]:
 
 
 def _read_file(path: Path) -> ImageSet:
-    from scipy.io import loadmat  # type: ignore[import-untyped]
-
+    scipy = require("scipy.io", extra="train", purpose="reading affNIST's .mat files")
     try:
-        record = loadmat(path, variable_names=["affNISTdata"])["affNISTdata"][0, 0]
+        record = scipy.loadmat(path, variable_names=["affNISTdata"])["affNISTdata"][0, 0]
         pixels, labels = np.asarray(record["image"]), np.asarray(record["label_int"]).reshape(-1)
     except Exception as fault:  # scipy raises many kinds for a damaged file, zlib's and struct's among them
         raise DataError.in_file(path, f"it is not an affNIST file that can be read ({fault})") from fault

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from torchcaps.data.progress import progress_bar
 from torchcaps.data.worlds.toys.lighting import LIGHTS
 from torchcaps.data.worlds.toys.picture import pictures
 from torchcaps.data.worlds.toys.stage import toy
 from torchcaps.data.worlds.toys.table import Table, azimuth_degrees, elevation_degrees
+
+MANY = 100
+"""Jobs that take long enough for a progress bar."""
 
 
 def photograph(
@@ -59,21 +62,12 @@ def photograph(
         )
         images[mine] = taken[at_elevation, at_lighting]
 
-    with ThreadPoolExecutor(workers or _cores(), thread_name_prefix="toys") as pool:
-        for _ in _shown(pool.map(take, range(len(stands))), len(stands)):
-            pass
+    bar = progress_bar("Rendering toys", len(stands), disable=len(stands) < MANY)
+    with bar as advance, ThreadPoolExecutor(workers or _cores(), thread_name_prefix="toys") as pool:
+        for _ in pool.map(take, range(len(stands))):
+            advance(1)
     return images
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _shown(done: Iterable[None], total: int) -> Iterable[None]:
-    """Draw a progress bar on a terminal, unless the work is over before one could read it."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    quiet = not console.is_terminal or total < 100
-    return track(done, "Photographing toys", total=total, console=console, disable=quiet, transient=True)
