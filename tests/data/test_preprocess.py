@@ -55,12 +55,12 @@ def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor)
         ({"translate": 1.5}, "'translate' must be a whole number"),
         ({"crop": 0}, "'crop' must be a whole number of at least 1"),
         ({"crop": True}, "'crop'"),
-        ({"brightness": "much"}, "'brightness' must be a number"),
+        ({"brightness": "much"}, "'brightness' must be a finite number"),
         ({"contrast": float("nan")}, "'contrast'"),
-        ({"standardize": 1}, "'standardize' must be true or false"),
+        ({"standardize": 1}, "'standardize' must be True or False"),
         ({"resize": 20, "crop": 32}, "does not fit"),
-        ({"rotate": -5}, "'rotate' must be a number of at least 0"),
-        ({"rotate": float("inf")}, "'rotate' must be a number of at least 0"),
+        ({"rotate": -5}, "'rotate' must be a finite number of at least 0"),
+        ({"rotate": float("inf")}, "'rotate' must be a finite number of at least 0"),
         ({"scale": 1.0}, "'scale' must be less than 1"),
         ({"standardise": True}, "did you mean 'standardize'"),
     ],
@@ -95,8 +95,8 @@ def test_turning_comes_before_shifting_and_only_in_training() -> None:
     images = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8)
     both, shifting = Preprocess(rotate=15, scale=0.1, translate=2), Preprocess(translate=2)
     numbers = both.draw(40, torch.Generator().manual_seed(0))
-    turned = transforms.rotate_with(images, 15, 0.1, numbers[:, 7:9])
-    expected = transforms.translate_with(turned, 2, numbers[:, 0:2])
+    turned = transforms.rotate(images, 15, 0.1, numbers[:, 7:9])
+    expected = transforms.translate(turned, 2, numbers[:, 0:2])
     assert torch.equal(both.train(images, numbers), expected)
     assert torch.equal(both.test(images), shifting.test(images))
 
@@ -110,5 +110,5 @@ def test_recipes_without_turning_draw_what_they_always_drew(options: dict, numbe
 
 
 def test_flip_must_be_true_or_false() -> None:
-    with pytest.raises(ValueError, match="'flip' must be true or false"):
+    with pytest.raises(ValueError, match="'flip' must be True or False"):
         Preprocess(flip=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from torchcaps.data import load
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.experiments.listing import find_claim
 from torchcaps.experiments.viewpoints import BASE, CAPS, NETWORKS, PUBLISHED, few_views, judge, recipe
 from torchcaps.experiments.viewpoints_drawing import angle

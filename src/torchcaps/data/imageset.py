@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -82,6 +82,23 @@ class ImageSet(Dataset[Item]):
             self.classes,
             {name: values[which] for name, values in self.metadata.items()},
         )
+
+
+def concatenate(parts: Sequence[ImageSet]) -> ImageSet:
+    """Join sets that have the same classes and metadata.
+
+    >>> digit = ImageSet(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), torch.tensor([0]), ("a",))
+    >>> len(concatenate([digit, digit]))
+    2
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return ImageSet(
+        torch.cat([part.images for part in parts]),
+        torch.cat([part.labels for part in parts]),
+        parts[0].classes,
+        {name: torch.cat([part.metadata[name] for part in parts]) for name in parts[0].metadata},
+    )
 
 
 def check_labels(labels: Tensor, num_images: int, num_classes: int) -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchcaps._checks import check_count, check_flag, check_number
 from torchcaps._registry import suggest
 from torchcaps.data import transforms
 
@@ -45,31 +45,17 @@ class Preprocess:
 
     def __post_init__(self) -> None:
         for name in ("resize", "crop"):
-            self._check(name, getattr(self, name), (int,), at_least=1, optional=True)
-        self._check("translate", self.translate, (int,), at_least=0)
-        self._check("brightness", self.brightness, (int, float), at_least=0)
-        self._check("contrast", self.contrast, (int, float), at_least=0)
-        self._check("rotate", self.rotate, (int, float), at_least=0)
-        self._check("scale", self.scale, (int, float), at_least=0)
+            if getattr(self, name) is not None:
+                check_count(f"preprocessing option {name!r}", getattr(self, name))
+        check_count("preprocessing option 'translate'", self.translate, 0)
+        for name in ("brightness", "contrast", "rotate", "scale"):
+            check_number(f"preprocessing option {name!r}", getattr(self, name))
         if self.scale >= 1:
             raise ValueError(f"preprocessing option 'scale' must be less than 1, got {self.scale!r}")
         for name in ("standardize", "flip"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(
-                    f"preprocessing option {name!r} must be true or false, got {getattr(self, name)!r}"
-                )
+            check_flag(f"preprocessing option {name!r}", getattr(self, name))
         if self.resize is not None and self.crop is not None and self.crop > self.resize:
             raise ValueError(f"crop = {self.crop} does not fit into resize = {self.resize}")
-
-    @staticmethod
-    def _check(name: str, value: Any, types: tuple, at_least: int, optional: bool = False) -> None:
-        if optional and value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, types) or not at_least <= value < inf:
-            kind = "a whole number" if types == (int,) else "a number"
-            raise ValueError(
-                f"preprocessing option {name!r} must be {kind} of at least {at_least}, got {value!r}"
-            )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Preprocess:
@@ -104,18 +90,18 @@ class Preprocess:
         """Prepare uint8 `[B, C, H, W]` for training as `numbers` of `draw` choose: float `[B, C, h, w]`."""
         images, numbers = self._always(images), numbers.to(images.device)
         if self.rotate or self.scale:
-            images = transforms.rotate_with(images, self.rotate, self.scale, numbers[:, 7:9])
+            images = transforms.rotate(images, self.rotate, self.scale, numbers[:, 7:9])
         if self.translate:
-            images = transforms.translate_with(images, self.translate, numbers[:, 0:2])
+            images = transforms.translate(images, self.translate, numbers[:, 0:2])
         if self.crop is not None:
-            images = transforms.crop_with(images, self.crop, numbers[:, 2:4])
+            images = transforms.crop(images, self.crop, numbers[:, 2:4])
         if self.brightness or self.contrast:
-            images = transforms.brightness_contrast_with(
+            images = transforms.adjust_brightness_contrast(
                 images, self.brightness, self.contrast, numbers[:, 4:6]
             )
             if not self.standardize:
                 images = images.clamp_(0, 1)
-        return transforms.flip_with(images, numbers[:, 6]) if self.flip else images
+        return transforms.flip(images, numbers[:, 6]) if self.flip else images
 
     def test(self, images: Tensor) -> Tensor:
         """Prepare uint8 images `[B, C, H, W]` for evaluation: float `[B, C, h, w]`."""

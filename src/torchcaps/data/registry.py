@@ -22,7 +22,6 @@ MODULES = (
     "datasets.mnist",
     "datasets.norb",
     "datasets.pairs",
-    "datasets.smallnorb",
     "worlds.boats",
     "worlds.toys",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys.table import azimuth_degrees, elevation_degrees
 from torchcaps.experiments.workbench.drawing import FAINT, QUIET, axes_of, image_grid, new_figure
 from torchcaps.experiments.workbench.matching import Moment, at_level

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys import CATEGORIES, render
 from torchcaps.data.worlds.toys.stage import INSTANCES
 from torchcaps.data.worlds.toys.table import (

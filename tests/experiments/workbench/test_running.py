@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchcaps.data.datasets.smallnorb import SMALLNORB
+from torchcaps.data.datasets.norb import SMALLNORB
 from torchcaps.experiments.workbench import running
 from torchcaps.experiments.workbench.claim import Claim
 from torchcaps.experiments.workbench.given import norb_like

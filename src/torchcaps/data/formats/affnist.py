@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from torchcaps._extras import require
-from torchcaps.data.formats.norb import join
-from torchcaps.data.imageset import ImageSet
+from torchcaps.data.imageset import ImageSet, concatenate
 from torchcaps.errors import DataError
 
 SIDE = 40
@@ -24,7 +23,7 @@ def read_affnist(path: str | os.PathLike[str]) -> ImageSet:
     files = sorted(place.glob("*.mat"), key=_by_number) if place.is_dir() else [place]
     if not files:
         raise DataError.in_file(place, "no .mat files in this folder")
-    return join([_read_file(file) for file in files])
+    return concatenate([_read_file(file) for file in files])
 
 
 def _by_number(path: Path) -> tuple[int, str]:

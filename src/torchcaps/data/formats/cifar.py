@@ -9,20 +9,11 @@ import os
 
 import numpy as np
 
-from torchcaps._files import read_bytes
 from torchcaps.errors import DataError
 
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
 NUM_CLASSES = 10
-
-
-def read_cifar(path: str | os.PathLike[str], records: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Read images uint8 `[N, 3, 32, 32]` and labels uint8 `[N]` from a batch file, plain or `.gz`.
-
-    `records` is how many there must be, if known. Raises `DataError` naming the file and the fault.
-    """
-    return parse_cifar(read_bytes(path), path, records)
 
 
 def parse_cifar(

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from torchcaps.data.datasets.smallnorb import SMALLNORB
+from torchcaps.data.datasets.norb import SMALLNORB, parts_in_folder
 from torchcaps.data.fetch.cache import DATA_VARIABLE, user_folders
 from torchcaps.data.fetch.collection import existing
-from torchcaps.data.formats.norb import parts_in_folder
 from torchcaps.errors import DataError
 from torchcaps.experiments.workbench.study import Study
 

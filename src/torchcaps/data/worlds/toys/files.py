@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from torchcaps.data.datasets.norb import KINDS, ROLE, VIEW_FACTS, make_part, read_contents
 from torchcaps.data.fetch.cache import CACHE_VARIABLE, cache_dir, locked, user_folders
 from torchcaps.data.fetch.collection import existing
-from torchcaps.data.formats.norb import KINDS, ROLE, VIEW_FACTS, make_part, read_contents, write_matrix
+from torchcaps.data.formats.matrix import write_matrix
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.worlds.toys.blueprints import CATEGORIES
 from torchcaps.data.worlds.toys.photograph import photograph

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import torch
 
-from torchcaps._checks import check_choice, check_count
-from torchcaps.data.datasets.smallnorb import CROPPED, FAMILIAR, familiar_views, select_views
+from torchcaps._checks import check_count
+from torchcaps.data.datasets.norb import RECIPE, check_viewpoint, familiar_split, select_views
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_make
@@ -15,7 +15,7 @@ from torchcaps.data.worlds.toys.photograph import photograph
 from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, table
 
 
-@register_dataset("toys", recipe=CROPPED, eval_split=familiar_views)
+@register_dataset("toys", recipe=RECIPE, eval_split=familiar_split)
 def toys(
     split: str = "train",
     *,
@@ -52,10 +52,7 @@ def toys(
         >>> few.images.shape, few.classes
         (torch.Size([25, 2, 24, 24]), ('animal', 'human', 'plane', 'truck', 'car'))
     """
-    if viewpoint is not None:
-        check_choice("viewpoint", viewpoint, tuple(FAMILIAR))
-    splits = ("train", "test") if viewpoint is None else ("train", "test_familiar", "test_novel")
-    check_choice("split", split, splits)
+    check_viewpoint(split, viewpoint)
     check_count("size", size)
     views = {
         "elevation": _views("elevations", elevations, ELEVATIONS),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.formats.norb import read_matrix
+from torchcaps.data.formats.matrix import read_matrix
 from torchcaps.data.worlds.toys import files, loader, render
 from torchcaps.data.worlds.toys.files import find_or_make, read_files, stem, variant, write_files
 from torchcaps.data.worlds.toys.photograph import photograph
