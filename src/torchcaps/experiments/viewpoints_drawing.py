@@ -11,7 +11,7 @@ from torchcaps.experiments.workbench.study import Study
 
 def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
     """A few toys from familiar sides and from novel ones."""
-    from torchcaps.data.worlds.toys.stage import render
+    from torchcaps.data.worlds.toys import render
 
     around = [(azimuth, 35) for azimuth in (300, 340, 20, 100, 180, 260)]
     above = [(20, elevation) for elevation in (30, 35, 40, 50, 60, 70)]

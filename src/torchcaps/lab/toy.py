@@ -9,7 +9,7 @@ import torch
 
 from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys import CATEGORIES, render
-from torchcaps.data.worlds.toys.stage import INSTANCES
+from torchcaps.data.worlds.toys.assembly import INSTANCES
 from torchcaps.data.worlds.toys.table import (
     AZIMUTHS,
     ELEVATIONS,

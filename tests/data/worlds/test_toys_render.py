@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchcaps.data.worlds.toys import CATEGORIES, render, solids
-from torchcaps.data.worlds.toys.stage import toy
+from torchcaps.data.worlds.toys.assembly import build_toy
 
 
 def difference(one, other):
@@ -16,12 +16,12 @@ def difference(one, other):
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_toy_stands_on_the_ground_inside_its_ball(category):
     for instance in range(10):
-        staged = toy(category, instance)
-        lowest = min(-part.support((0, 0, -1)) for part in staged.solids)
+        toy = build_toy(category, instance)
+        lowest = min(-part.support((0, 0, -1)) for part in toy.solids)
         assert lowest == pytest.approx(0, abs=1e-9)
         for way in np.eye(3):
             for sign in (-1, 1):
-                reach = max(part.support(sign * way) for part in staged.solids) - sign * way @ staged.target
+                reach = max(part.support(sign * way) for part in toy.solids) - sign * way @ toy.center
                 assert reach <= 1 + 1e-9
 
 
@@ -44,7 +44,7 @@ def test_azimuth_is_a_circle():
     assert difference(render("car", 2, 13.0, 50, 3), render("car", 2, 13.0 + 360, 50, 3)) < 0.01
 
 
-def test_any_view_can_be_rendered():
+def test_any_viewpoint_can_be_rendered():
     for elevation, azimuth in itertools.product((0, 5, 89.9, 90), (-725.5, 0, 33)):
         assert render("plane", 0, azimuth, elevation, 1, size=24).float().std() > 1
 
@@ -94,7 +94,7 @@ def test_unshadowed_surfaces_do_not_shade_themselves():
     assert (without[roof] - cast[roof]).abs().max() <= 2
 
 
-def test_seed_builds_another_workshop():
+def test_the_seed_changes_the_toy():
     assert torch.equal(render("car", 0, 10, 40, 0, seed=5), render("car", 0, 10, 40, 0, seed=5))
     assert difference(render("car", 0, 10, 40, 0, seed=5), render("car", 0, 10, 40, 0, seed=6)) > 0.5
 

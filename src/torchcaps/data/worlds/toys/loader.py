@@ -10,8 +10,8 @@ from torchcaps._checks import check_count
 from torchcaps.data.datasets.norb import RECIPE, check_viewpoint, familiar_split, select_views
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
-from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_make
-from torchcaps.data.worlds.toys.photograph import photograph
+from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_render
+from torchcaps.data.worlds.toys.rendering import render_table
 from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, table
 
 
@@ -61,7 +61,9 @@ def toys(
     }
     whole = split.partition("_")[0]
     if elevations is azimuths is lightings is None:
-        images = find_or_make(whole, data_dir=data_dir, stereo=stereo, size=size, shadows=shadows, seed=seed)
+        images = find_or_render(
+            whole, data_dir=data_dir, stereo=stereo, size=size, shadows=shadows, seed=seed
+        )
     else:
         found = find(whole, data_dir=data_dir, stereo=stereo, size=size, shadows=shadows, seed=seed)
         if found is not None:
@@ -80,7 +82,7 @@ def _few(
 ) -> ImageSet:
     elevations, azimuths, lightings = codes
     rows = table(split, seed=seed, elevations=elevations, azimuths=azimuths, lightings=lightings)
-    return as_image_set(photograph(rows, size=size, shadows=shadows, seed=seed), rows, stereo=stereo)
+    return as_image_set(render_table(rows, size=size, shadows=shadows, seed=seed), rows, stereo=stereo)
 
 
 def _views(what: str, chosen: Sequence[int] | None, known: Sequence[int]) -> list[int]:

@@ -31,7 +31,7 @@ class Solid:
         paint: how much light the surface sends back, 0..1.
 
     Example:
-        >>> cone((0, 0, 0), (0, 0, 2), 0.5).support((0, 0, 1))
+        >>> float(cone((0, 0, 0), (0, 0, 2), 0.5).support((0, 0, 1)))
         2.0
     """
 
@@ -47,8 +47,9 @@ class Solid:
         if abs(np.linalg.det(np.array(self.axes))) < 1e-9:
             raise ValueError(f"a {self.shape} must have a volume, got axes {self.axes}")
 
-    def supports(self, directions: np.ndarray) -> np.ndarray:
-        """How far the solid reaches along unit directions `[K, 3]`, from the origin: `[K]`."""
+    def support(self, directions: np.ndarray | Sequence[float]) -> np.ndarray:
+        """The largest coordinate of the solid along unit directions `[K, 3]` or `[3]`: `[K]` or a number."""
+        directions = np.asarray(directions)
         x, y, z = (directions @ np.array(self.axes)).T
         radial = np.sqrt(x * x + y * y)
         reach = {
@@ -58,10 +59,6 @@ class Solid:
             "cone": np.maximum(radial - z, self.taper * radial + z),
         }[self.shape]
         return directions @ np.array(self.center) + reach
-
-    def support(self, direction: Sequence[float] | np.ndarray) -> float:
-        """How far the solid reaches along one unit direction."""
-        return float(self.supports(np.array([direction], dtype=float))[0])
 
     def moved(self, stretch: np.ndarray, offset: Point = (0.0, 0.0, 0.0)) -> Solid:
         """The solid after stretching space about the origin by a matrix `[3, 3]` and moving by `offset`."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchcaps.data.worlds.toys.blueprints import CATEGORIES
+from torchcaps.data.worlds.toys.builders import CATEGORIES
 
 SPLIT_INSTANCES = {"train": (4, 6, 7, 8, 9), "test": (0, 1, 2, 3, 5)}
 ELEVATIONS = tuple(range(9))
