@@ -202,6 +202,24 @@ def test_image_set(kind, wholes):
     assert torch.allclose(vote, facts["whole_pose"][row, number], atol=1e-5)
 
 
+def test_a_class_can_repeat_in_crowded_scenes_and_does_in_ambiguous_ones():
+    boats = load("boats", "test", kind="crowded", count=200).labels.sum(1)
+    assert set(boats.tolist()) == {0, 1, 2, 3, 4}
+    first, second = load("boats", "test", kind="ambiguous", count=50).labels.unbind(1)
+    assert torch.equal(first, second)
+
+
+def test_scenes_stay_the_same():
+    """Published results depend on these random numbers."""
+    crowded = load("boats", "test", kind="crowded", count=8)
+    assert crowded.labels.sum(1).tolist() == [0, 2, 3, 3, 2, 2, 2, 2]
+    assert crowded.metadata["part_mask"].sum(1).tolist() == [8, 9, 8, 9, 8, 10, 9, 10]
+    assert crowded.images.float().mean().item() == pytest.approx(27.109, abs=0.01)
+    single = load("boats", "train", count=8)
+    assert single.labels.tolist() == [0, 1, 1, 1, 1, 0, 1, 1]
+    assert single.images.float().mean().item() == pytest.approx(19.701, abs=0.01)
+
+
 def test_splits_seeds_and_counts():
     train, test = load("boats", "train", count=12), load("boats", "test", count=12)
     assert not torch.equal(train.images, test.images)
