@@ -1,4 +1,4 @@
-"""Data sets by name: what can be loaded, and what training must know of each."""
+"""Data sets by name: how to load each, and what training must know about it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class DatasetInfo:
 
     Attributes:
         loader: `loader(split, *, data_dir=None, **options) -> ImageSet`.
-        recipe: the `data` table of a recipe that suits it, such as `{"preprocess": {"translate": 2}}`.
-        sources: data sets that this one can be made from, by its option `source`.
-        random: whether images are drawn by the option `seed`, so that every epoch can have new ones.
-        drawable: whether a decoder can learn to draw its images; not if an image holds several objects that
-            are not given alone.
-        eval_split: which split to test on, given the options; `"test"` by default.
+        recipe: a good default for the `data` table of a recipe, such as `{"preprocess": {"translate": 2}}`.
+        sources: data sets that this one can be made from, chosen by its option `source`.
+        random: whether the option `seed` gives other images, so that every epoch can have new ones.
+        drawable: whether a decoder can learn to reconstruct its images; not if an image holds several objects
+            and the metadata does not have each one alone.
+        eval_split: gets the options and returns the split to evaluate on; by default `"test"`.
     """
 
     loader: Callable[..., ImageSet]
@@ -56,7 +56,7 @@ def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], 
     """Decorator that makes a loader known to `load`, to recipes and to the command line.
 
     Args:
-        name: what to call the data set; it can be taken only once.
+        name: of the data set; each name can be registered once.
         facts: the other attributes of `DatasetInfo`.
 
     Example:
@@ -77,13 +77,13 @@ def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], 
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """What is registered under a name; `folder:PATH` is registered as `folder`."""
+    """The entry of a data set; that of `folder:PATH` is `folder`."""
     _register_all()
     return DATASETS[name.partition(":")[0]]
 
 
 def list_datasets() -> list[str]:
-    """List the names that `load` knows, besides `folder:PATH`.
+    """List the names that `load` accepts, besides `folder:PATH`.
 
     >>> "mnist" in list_datasets()
     True

