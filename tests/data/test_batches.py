@@ -39,7 +39,7 @@ def test_an_epoch_can_be_resumed_in_the_middle(imageset: ImageSet) -> None:
     assert_same(list(training(imageset, seed=7).epoch(3, start=4)), whole[4:])
 
 
-def test_history_and_global_random_state_do_not_matter(imageset: ImageSet) -> None:
+def test_earlier_epochs_and_global_random_state_do_not_matter(imageset: ImageSet) -> None:
     used = training(imageset)
     list(used.epoch(0))
     torch.rand(100)

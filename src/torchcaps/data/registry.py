@@ -131,7 +131,7 @@ def load(
         if kind != "folder" or not path:
             raise ValueError(f"unknown data set {name!r}: only folder:PATH may have a path")
         if data_dir is not None:
-            raise ValueError(f"data_dir cannot be given together with {name!r}")
+            raise ValueError(f"data_dir cannot be used together with {name!r}: the path is in the name")
         name, data_dir = kind, path
     loader = DATASETS[name].loader
     parameters = inspect.signature(loader).parameters.values()

@@ -85,9 +85,9 @@ def share(counts: list[int], total: int) -> list[int]:
 
 def draw(labels: Tensor, shares: list[int], generator: torch.Generator) -> Tensor:
     """Draw so many images of each class: their indices, in order."""
-    chosen = []
+    indices = []
     for label, count in enumerate(shares):
         same = (labels == label).nonzero()[:, 0]
         # The whole class is shuffled whatever the count, so that a larger part contains a smaller one.
-        chosen.append(same[torch.randperm(len(same), generator=generator)[:count]])
-    return torch.cat(chosen).sort().values
+        indices.append(same[torch.randperm(len(same), generator=generator)[:count]])
+    return torch.cat(indices).sort().values

@@ -30,7 +30,7 @@ def values(rotation=0.0, shear=0.0, scale_x=1.0, scale_y=1.0, shift_x=0.0, shift
     return torch.tensor([[rotation, shear, scale_x, scale_y, shift_x, shift_y]])
 
 
-def test_the_identity_puts_the_image_in_the_middle() -> None:
+def test_the_identity_centers_the_image() -> None:
     images = torch.randint(0, 256, (3, 1, 28, 28), dtype=torch.uint8)
     drawn = transform(images, values().expand(3, -1))
     assert torch.equal(drawn[..., 6:34, 6:34], images)

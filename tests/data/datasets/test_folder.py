@@ -70,7 +70,7 @@ def test_own_size_is_kept_and_mixed_sizes_become_64(tmp_path: Path) -> None:
     assert load(f"folder:{tmp_path}").image_size == (64, 64)
 
 
-def test_the_middle_is_kept_without_distortion(tmp_path: Path) -> None:
+def test_the_center_is_kept_without_distortion(tmp_path: Path) -> None:
     picture = np.zeros((10, 30, 3), np.uint8)
     picture[:, 10:20] = 255
     (tmp_path / "a").mkdir()
@@ -91,7 +91,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}", "test")
 
 
-def test_the_test_fraction_share_is_seeded_and_disjoint(tmp_path: Path) -> None:
+def test_the_test_fraction_is_seeded_and_disjoint(tmp_path: Path) -> None:
     for number in range(20):
         paint(tmp_path / f"a/{number:02}.png", (number, 0, 0))
 

@@ -126,7 +126,7 @@ def test_an_empty_directory_is_named(tmp_path: Path, cache: Path) -> None:
         load("smallnorb", data_dir=tmp_path)
 
 
-def test_without_files_the_error_helps(cache: Path) -> None:
+def test_without_files_the_error_says_what_to_do(cache: Path) -> None:
     with pytest.raises(DataError, match="by hand"):
         load("smallnorb")
 

@@ -50,7 +50,7 @@ def test_relations_undo_places():
     assert PLACE.shape == (len(WHOLES), len(PARTS), 3, 3)
 
 
-def test_neither_part_alone_tells_a_house_from_a_boat():
+def test_no_part_alone_differs_between_house_and_boat():
     assert torch.allclose(pose_numbers(PLACE)[..., 3], torch.ones(2, 2, dtype=torch.float64))
 
 
@@ -80,14 +80,14 @@ def test_every_whole_has_a_rectangle_and_a_triangle(kind, seed):
 
 
 @given(kind=kinds, seed=seeds)
-def test_parts_are_in_the_picture(kind, seed):
+def test_parts_are_inside_the_image(kind, seed):
     for corners in corners_of(scene(kind, seed=seed)):
         assert corners.abs().max() <= 1 + 1e-9
 
 
 @given(kind=kinds, seed=seeds)
 @settings(max_examples=15)
-def test_same_seed_same_scene_and_picture(kind, seed):
+def test_the_same_seed_gives_the_same_scene_and_image(kind, seed):
     one, other = scene(kind, seed=seed), scene(kind, seed=seed)
     assert all(torch.equal(value, getattr(other, name)) for name, value in vars(one).items())
     assert torch.equal(draw([one], 24), draw([other], 24))
@@ -161,7 +161,7 @@ def test_drawn_area_is_the_parts_area():
         assert shown == pytest.approx(scale**2, rel=0.02)
 
 
-def test_picture_follows_the_pose():
+def test_the_image_follows_the_pose():
     world = scene("single", seed=2)
     step = pose_matrix(2 / 48, 0, 0, 1)  # one pixel to the right
     moved = type(world)(**{**vars(world), "part_pose": step @ world.part_pose})

@@ -25,14 +25,14 @@ def test_every_toy_stands_on_the_ground_inside_its_ball(category):
                 assert reach <= 1 + 1e-9
 
 
-def test_whole_toy_is_in_the_picture():
+def test_the_complete_toy_is_visible():
     for category, azimuth in itertools.product(CATEGORIES, (0, 50, 110)):
         picture = render(category, 3, azimuth, 30, 0, shadows=False)
         rim = torch.cat([picture[:, 0], picture[:, -1], picture[:, :, 0], picture[:, :, -1]], dim=1)
         assert (rim == rim[0, 0]).all()
 
 
-def test_small_turns_change_little_and_large_ones_much():
+def test_small_rotations_change_little_and_large_ones_much():
     for category in CATEGORIES:
         start = render(category, 1, 100.0, 40.0, 0)
         assert difference(start, render(category, 1, 100.2, 40.0, 0)) < 1.0
@@ -64,7 +64,7 @@ def test_instances_differ_in_their_parts_too():
         assert len(kinds) >= 8
 
 
-def test_the_two_eyes_see_depth():
+def test_the_two_cameras_differ_by_depth():
     both = render("truck", 1, 40, 35, 0)
     assert torch.equal(both[:1], render("truck", 1, 40, 35, 0, eye="left"))
     assert torch.equal(both[1:], render("truck", 1, 40, 35, 0, eye="right"))
@@ -99,7 +99,7 @@ def test_the_seed_changes_the_toy():
     assert difference(render("car", 0, 10, 40, 0, seed=5), render("car", 0, 10, 40, 0, seed=6)) > 0.5
 
 
-def test_fast_enough_to_turn_live():
+def test_rendering_is_fast_enough_for_interaction():
     render("truck", 3, 0, 40, 0)
     taken = []
     for azimuth in range(20):

@@ -36,7 +36,7 @@ def quick_renderer(monkeypatch):
     return calls
 
 
-def test_table_is_smallnorbs():
+def test_the_table_is_that_of_smallnorb():
     train, test = table("train"), table("test")
     for rows, instances in ((train, {4, 6, 7, 8, 9}), (test, {0, 1, 2, 3, 5})):
         assert rows.category.shape == (24300,)
@@ -59,7 +59,7 @@ def test_table_order_depends_on_the_seed_only():
     assert np.array_equal(whole.info[kept], part.info)
 
 
-def test_same_pictures_for_any_number_of_threads_and_alone():
+def test_images_do_not_depend_on_threads_or_neighbors():
     rows = table("test", elevations=[0, 5], azimuths=[6], lightings=[0, 3])
     one, three = render_table(rows, workers=1), render_table(rows, workers=3)
     assert np.array_equal(one, three)
@@ -75,7 +75,7 @@ def test_same_pictures_for_any_number_of_threads_and_alone():
         assert np.array_equal(one[number], alone.numpy())
 
 
-def test_version_goes_up_with_the_pictures():
+def test_the_version_increases_when_images_change():
     """When this fails because pictures were changed on purpose: raise VERSION, then write the new numbers."""
     assert files.VERSION == 1
     found = [render(category, 4, 60, 40, 1).float().mean().item() for category in range(5)]
@@ -133,7 +133,7 @@ def test_a_damaged_cache_is_rendered_again(quick_renderer, tmp_path):
     assert len(quick_renderer) == 2
 
 
-def test_users_own_folder_comes_first(quick_renderer, tmp_path):
+def test_data_dir_is_searched_before_the_cache(quick_renderer, tmp_path):
     rows = table("test", **FEW)
     folder = tmp_path / "mine" / "toys" / variant(shadows=True, seed=0)
     write_files(folder, stem("test", 4), np.zeros((len(rows.category), 2, 4, 4), np.uint8), rows)
@@ -141,7 +141,7 @@ def test_users_own_folder_comes_first(quick_renderer, tmp_path):
     assert not quick_renderer
 
 
-def test_unwritable_cache_says_so(quick_renderer, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_named(quick_renderer, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TORCHCAPS_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="TORCHCAPS_CACHE"):
@@ -198,7 +198,7 @@ def test_wrong_options_are_named(options, message):
         load("toys", split, **options)
 
 
-def test_no_pictures_is_no_error():
+def test_an_empty_table_gives_no_images():
     nothing = Table(np.zeros(0, np.int32), np.zeros((0, 4), np.int32))
     assert render_table(nothing, size=8).shape == (0, 2, 8, 8)
     assert len(AZIMUTHS) == 18

@@ -84,13 +84,13 @@ def files_by_class(root: Path) -> dict[str, list[Path]]:
     """List the image files in each sub-folder of `root`, at any depth, sorted; empty ones are left out."""
     if not root.is_dir():
         return {}
-    found = {}
+    by_class = {}
     for sub in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
         files = [path for path in sub.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
         files = sorted(path for path in files if not path.name.startswith("."))
         if files:
-            found[sub.name] = files
-    return found
+            by_class[sub.name] = files
+    return by_class
 
 
 def split_files(

@@ -122,8 +122,8 @@ def _shadow(depth_map: np.ndarray, rows: Cameras, number: int, point: Components
     def texel(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         scale = _MAP_SIZE / 2 / _MAP_HALF
         place = np.clip(coordinate(axis) * scale + (_MAP_SIZE / 2 - 0.5), 0, _MAP_SIZE - 1.001)
-        whole = np.floor(place)
-        return whole.astype(np.int32), place - whole
+        index = np.floor(place)
+        return index.astype(np.int32), place - index
 
     column, right = texel(rows.right)
     row, below = texel(rows.down)

@@ -56,9 +56,9 @@ def cast_rays(solids: Sequence[Solid], cameras: Cameras, size: int) -> Hits:
         if rows.start >= rows.stop or columns.start >= columns.stop:
             continue
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            found = _depth_of(solid, cameras, centers[columns], centers[rows])
-            closer = found < depth[:, rows, columns]  # a miss is NaN or infinite and loses
-        np.copyto(depth[:, rows, columns], found, where=closer)
+            entry = _depth_of(solid, cameras, centers[columns], centers[rows])
+            closer = entry < depth[:, rows, columns]  # a miss is NaN or infinite and loses
+        np.copyto(depth[:, rows, columns], entry, where=closer)
         np.copyto(part[:, rows, columns], np.uint8(number), where=closer)
     return Hits(depth, part)
 
