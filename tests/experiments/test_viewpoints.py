@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments import viewpoints
 from torchcaps.experiments.framework.run import reproduce

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchcaps.data.datasets.smallnorb import SMALLNORB
+from torchcaps.data.datasets.norb import SMALLNORB
 from torchcaps.experiments.framework.data import find_norb_data, use_norb_data
 from torchcaps.experiments.framework.study import Study
 

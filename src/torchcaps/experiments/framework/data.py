@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchcaps.data.datasets.smallnorb import SMALLNORB
+from torchcaps.data.datasets.norb import SMALLNORB, parts_in_folder
 from torchcaps.data.fetch.cache import DATA_VARIABLE, user_folders
 from torchcaps.data.fetch.collection import existing
-from torchcaps.data.formats.norb import parts_in_folder
 from torchcaps.errors import DataError
 from torchcaps.experiments.framework.study import Study
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.experiments.framework.data import use_norb_data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys.table import azimuth_degrees, elevation_degrees
 from torchcaps.experiments.framework.figures import (
     BLUE,
@@ -23,7 +23,7 @@ COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, CNN: ORANGE}
 
 def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
     """Draw a few toys from familiar and from novel angles."""
-    from torchcaps.data.worlds.toys.stage import render
+    from torchcaps.data.worlds.toys import render
 
     azimuths = [(azimuth, 35) for azimuth in (300, 340, 20, 100, 180, 260)]
     elevations = [(20, elevation) for elevation in (30, 35, 40, 50, 60, 70)]

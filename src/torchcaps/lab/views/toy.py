@@ -6,9 +6,9 @@ from math import isqrt
 
 import torch
 
-from torchcaps.data.datasets.smallnorb import FAMILIAR
+from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys import CATEGORIES, render
-from torchcaps.data.worlds.toys.stage import INSTANCES
+from torchcaps.data.worlds.toys.assembly import INSTANCES
 from torchcaps.data.worlds.toys.table import (
     AZIMUTHS,
     ELEVATIONS,

@@ -70,7 +70,7 @@ def test_own_size_is_kept_and_mixed_sizes_become_64(tmp_path: Path) -> None:
     assert load(f"folder:{tmp_path}").image_size == (64, 64)
 
 
-def test_the_middle_is_kept_without_distortion(tmp_path: Path) -> None:
+def test_the_center_is_kept_without_distortion(tmp_path: Path) -> None:
     picture = np.zeros((10, 30, 3), np.uint8)
     picture[:, 10:20] = 255
     (tmp_path / "a").mkdir()
@@ -91,7 +91,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}", "test")
 
 
-def test_the_held_out_share_is_seeded_and_disjoint(tmp_path: Path) -> None:
+def test_the_test_fraction_is_seeded_and_disjoint(tmp_path: Path) -> None:
     for number in range(20):
         paint(tmp_path / f"a/{number:02}.png", (number, 0, 0))
 
@@ -99,11 +99,11 @@ def test_the_held_out_share_is_seeded_and_disjoint(tmp_path: Path) -> None:
         found: ImageSet = load(f"folder:{tmp_path}", split, **options)
         return found.images[:, 0, 0, 0].tolist()
 
-    train, test = reds("train", held_out=0.3), reds("test", held_out=0.3)
+    train, test = reds("train", test_fraction=0.3), reds("test", test_fraction=0.3)
     assert sorted(train + test) == list(range(20))
     assert len(test) == 6
-    assert reds("test", held_out=0.3) == test
-    assert reds("test", held_out=0.3, seed=1) != test
+    assert reds("test", test_fraction=0.3) == test
+    assert reds("test", test_fraction=0.3, seed=1) != test
 
 
 @pytest.mark.parametrize("keep", [0, 20, 60, 3000])
@@ -124,5 +124,5 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}")
     with pytest.raises(ValueError, match="folder:PATH"):
         load("folder")
-    with pytest.raises(ValueError, match="held_out"):
-        load(f"folder:{tmp_path}", held_out=1.5)
+    with pytest.raises(ValueError, match="test_fraction"):
+        load(f"folder:{tmp_path}", test_fraction=1.5)

@@ -35,7 +35,7 @@ def test_all_sets_are_listed() -> None:
         ("mnist", {"size": 3}, "Known: none"),
         ("mnist:/tmp", {}, "only folder:PATH"),
         ("folder:", {}, "only folder:PATH"),
-        ("folder:/tmp", {"data_dir": "/tmp"}, "cannot be given together"),
+        ("folder:/tmp", {"data_dir": "/tmp"}, "cannot be used together"),
     ],
 )
 def test_wrong_names_get_a_suggestion(name: str, options: dict, message: str) -> None:

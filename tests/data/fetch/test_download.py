@@ -29,19 +29,19 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_arrives(web: Web, tmp_path: Path) -> None:
+def test_a_file_is_downloaded(web: Web, tmp_path: Path) -> None:
     download(f"{web.url}/a.bin", tmp_path / "new" / "a.bin", must_be_body)
     assert (tmp_path / "new" / "a.bin").read_bytes() == BODY
     assert names(tmp_path / "new") == ["a.bin"]
 
 
-def test_a_broken_connection_is_resumed_at_once(web: Web, tmp_path: Path) -> None:
+def test_a_broken_connection_is_resumed(web: Web, tmp_path: Path) -> None:
     web.break_after = [1000, 500]
     download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)
     assert web.requests == [("a.bin", None), ("a.bin", "bytes=1000-"), ("a.bin", "bytes=1500-")]
 
 
-def test_a_later_call_goes_on_where_the_first_stopped(web: Web, tmp_path: Path) -> None:
+def test_a_later_call_resumes_the_first(web: Web, tmp_path: Path) -> None:
     web.break_after = [1000, 0]
     with pytest.raises(DownloadError, match="1000 of 10240 bytes"):
         download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)
@@ -68,7 +68,7 @@ def test_a_server_without_ranges_sends_all_again(web: Web, tmp_path: Path) -> No
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_stale_part_is_thrown_away(web: Web, tmp_path: Path) -> None:
+def test_an_outdated_part_is_discarded(web: Web, tmp_path: Path) -> None:
     web.files["a.bin"] = b"x" * 4000
     web.break_after = [1000, 0]
     with pytest.raises(DownloadError):
@@ -78,7 +78,7 @@ def test_a_stale_part_is_thrown_away(web: Web, tmp_path: Path) -> None:
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(web: Web, tmp_path: Path) -> None:
+def test_a_part_longer_than_the_file_is_discarded(web: Web, tmp_path: Path) -> None:
     web.files["a.bin"] = b"x" * 20_000
     web.break_after = [15_000, 0]
     with pytest.raises(DownloadError):
@@ -88,7 +88,7 @@ def test_a_part_longer_than_the_file_is_thrown_away(web: Web, tmp_path: Path) ->
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_corrupt_body_never_takes_the_name(web: Web, tmp_path: Path) -> None:
+def test_a_corrupt_download_is_not_kept(web: Web, tmp_path: Path) -> None:
     web.files["a.bin"] = BODY[:-1] + b"?"
     with pytest.raises(DownloadError, match="not the body"):
         download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)
@@ -112,7 +112,7 @@ def test_no_server_fails_quickly(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_a_silent_server_is_given_up_on(tmp_path: Path) -> None:
+def test_a_silent_server_times_out(tmp_path: Path) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

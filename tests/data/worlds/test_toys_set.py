@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.formats.norb import read_matrix
+from torchcaps.data.formats.matrix import read_matrix
 from torchcaps.data.worlds.toys import files, loader, render
-from torchcaps.data.worlds.toys.files import find_or_make, read_files, stem, variant, write_files
-from torchcaps.data.worlds.toys.photograph import photograph
+from torchcaps.data.worlds.toys.files import find_or_render, read_files, stem, variant, write_files
+from torchcaps.data.worlds.toys.rendering import render_table
 from torchcaps.data.worlds.toys.table import AZIMUTHS, Table, azimuth_degrees, elevation_degrees, table
 from torchcaps.errors import DataError
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
-def quick_camera(monkeypatch):
+def quick_renderer(monkeypatch):
     """Pictures of the right shape without the minute that the real ones take; gives the list of calls."""
     calls = []
 
@@ -31,12 +31,12 @@ def quick_camera(monkeypatch):
             value.astype(np.uint8)[:, None, None, None], (len(value), 2, size, size)
         ).copy()
 
-    monkeypatch.setattr(files, "photograph", stand_in)
-    monkeypatch.setattr(loader, "photograph", stand_in)
+    monkeypatch.setattr(files, "render_table", stand_in)
+    monkeypatch.setattr(loader, "render_table", stand_in)
     return calls
 
 
-def test_table_is_smallnorbs():
+def test_the_table_is_that_of_smallnorb():
     train, test = table("train"), table("test")
     for rows, instances in ((train, {4, 6, 7, 8, 9}), (test, {0, 1, 2, 3, 5})):
         assert rows.category.shape == (24300,)
@@ -59,9 +59,9 @@ def test_table_order_depends_on_the_seed_only():
     assert np.array_equal(whole.info[kept], part.info)
 
 
-def test_same_pictures_for_any_number_of_threads_and_alone():
+def test_images_do_not_depend_on_threads_or_neighbors():
     rows = table("test", elevations=[0, 5], azimuths=[6], lightings=[0, 3])
-    one, three = photograph(rows, workers=1), photograph(rows, workers=3)
+    one, three = render_table(rows, workers=1), render_table(rows, workers=3)
     assert np.array_equal(one, three)
     for number in range(0, len(one), 9):
         instance, elevation, azimuth, lighting = rows.info[number].tolist()
@@ -75,7 +75,7 @@ def test_same_pictures_for_any_number_of_threads_and_alone():
         assert np.array_equal(one[number], alone.numpy())
 
 
-def test_version_goes_up_with_the_pictures():
+def test_the_version_increases_when_images_change():
     """When this fails because pictures were changed on purpose: raise VERSION, then write the new numbers."""
     assert files.VERSION == 1
     found = [render(category, 4, 60, 40, 1).float().mean().item() for category in range(5)]
@@ -84,7 +84,7 @@ def test_version_goes_up_with_the_pictures():
 
 def test_files_round_trip(tmp_path):
     rows = table("train", **FEW)
-    images = photograph(rows, size=20)
+    images = render_table(rows, size=20)
     name = stem("train", 20)
     write_files(tmp_path, name, images, rows)
     assert sorted(path.name for path in tmp_path.glob("toys*")) == [
@@ -101,51 +101,51 @@ def test_files_round_trip(tmp_path):
 
 def test_smallnorbs_loader_reads_the_files(tmp_path):
     rows = table("train", **FEW)
-    write_files(tmp_path, stem("train", 20), photograph(rows, size=20), rows)
+    write_files(tmp_path, stem("train", 20), render_table(rows, size=20), rows)
     read = load("smallnorb", "train", data_dir=tmp_path)
     assert read.images.shape == (len(rows.category), 2, 20, 20)
     assert read.labels.tolist() == rows.category.tolist()
 
 
-def test_made_once_then_read(quick_camera, tmp_path):
+def test_rendered_once_then_read(quick_renderer, tmp_path):
     first = load("toys", "test", size=4)
     second = load("toys", "test", size=4)
-    assert quick_camera == [(24300, 4, True, 0)]
+    assert quick_renderer == [(24300, 4, True, 0)]
     assert torch.equal(first.images, second.images)
     assert torch.equal(first.metadata["azimuth"], second.metadata["azimuth"])
     folder = tmp_path / "cache" / "toys" / variant(shadows=True, seed=0)
     assert len(list(folder.glob("toys-5x01235x9x18x6x2x4x4-testing-*.mat"))) == 3
     assert not list(folder.glob("*.tmp"))
     few = load("toys", "test", size=4, **FEW)
-    assert quick_camera == [(24300, 4, True, 0)]  # picked out of the whole
+    assert quick_renderer == [(24300, 4, True, 0)]  # picked out of the whole
     assert len(few) == 100
     load("toys", "test", size=4, seed=1)
     load("toys", "test", size=4, shadows=False)
-    assert len(quick_camera) == 3
+    assert len(quick_renderer) == 3
 
 
-def test_damaged_cache_is_made_anew(quick_camera, tmp_path):
+def test_a_damaged_cache_is_rendered_again(quick_renderer, tmp_path):
     load("toys", "test", size=4)
     folder = tmp_path / "cache" / "toys" / variant(shadows=True, seed=0)
     dat = folder / f"{stem('test', 4)}-dat.mat"
     dat.write_bytes(dat.read_bytes()[:-7])
     assert len(load("toys", "test", size=4)) == 24300
-    assert len(quick_camera) == 2
+    assert len(quick_renderer) == 2
 
 
-def test_users_own_folder_comes_first(quick_camera, tmp_path):
+def test_data_dir_is_searched_before_the_cache(quick_renderer, tmp_path):
     rows = table("test", **FEW)
     folder = tmp_path / "mine" / "toys" / variant(shadows=True, seed=0)
     write_files(folder, stem("test", 4), np.zeros((len(rows.category), 2, 4, 4), np.uint8), rows)
     assert len(load("toys", "test", size=4, data_dir=tmp_path / "mine")) == 100
-    assert not quick_camera
+    assert not quick_renderer
 
 
-def test_unwritable_cache_says_so(quick_camera, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_named(quick_renderer, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TORCHCAPS_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="TORCHCAPS_CACHE"):
-        find_or_make("test", data_dir=None, stereo=True, size=4, shadows=True, seed=0)
+        find_or_render("test", data_dir=None, stereo=True, size=4, shadows=True, seed=0)
 
 
 def test_few_views_are_rendered_at_once_and_not_kept(tmp_path):
@@ -161,7 +161,7 @@ def test_few_views_are_rendered_at_once_and_not_kept(tmp_path):
 @pytest.mark.parametrize(
     ("viewpoint", "familiar"), [("azimuth", {30, 32, 34, 0, 2, 4}), ("elevation", {0, 1, 2})]
 )
-def test_novel_viewpoint_splits_share_nothing(quick_camera, viewpoint, familiar):
+def test_novel_viewpoint_splits_share_nothing(quick_renderer, viewpoint, familiar):
     parts = {
         split: load("toys", split, size=4, viewpoint=viewpoint)
         for split in ("train", "test_familiar", "test_novel")
@@ -198,9 +198,9 @@ def test_wrong_options_are_named(options, message):
         load("toys", split, **options)
 
 
-def test_no_pictures_is_no_error():
+def test_an_empty_table_gives_no_images():
     nothing = Table(np.zeros(0, np.int32), np.zeros((0, 4), np.int32))
-    assert photograph(nothing, size=8).shape == (0, 2, 8, 8)
+    assert render_table(nothing, size=8).shape == (0, 2, 8, 8)
     assert len(AZIMUTHS) == 18
 
 

@@ -30,7 +30,7 @@ def test_pairs_differ_in_class_and_use_every_image() -> None:
 
 
 @pytest.mark.parametrize("overlap", [0, 5, 28])
-def test_two_digits_stand_where_they_should(single: ImageSet, overlap: int) -> None:
+def test_two_digits_are_at_the_right_place(single: ImageSet, overlap: int) -> None:
     pairs = side_by_side(single, overlap=overlap, seed=1)
     left, right = (single.images[pairs.metadata["source_index"][:, side]].int() for side in (0, 1))
     expected = torch.zeros(40, 1, 28, 56 - overlap, dtype=torch.int32)

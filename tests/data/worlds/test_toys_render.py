@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchcaps.data.worlds.toys import CATEGORIES, render, solids
-from torchcaps.data.worlds.toys.stage import toy
+from torchcaps.data.worlds.toys.assembly import build_toy
 
 
 def difference(one, other):
@@ -16,23 +16,23 @@ def difference(one, other):
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_toy_stands_on_the_ground_inside_its_ball(category):
     for instance in range(10):
-        staged = toy(category, instance)
-        lowest = min(-part.support((0, 0, -1)) for part in staged.solids)
+        toy = build_toy(category, instance)
+        lowest = min(-part.support((0, 0, -1)) for part in toy.solids)
         assert lowest == pytest.approx(0, abs=1e-9)
         for way in np.eye(3):
             for sign in (-1, 1):
-                reach = max(part.support(sign * way) for part in staged.solids) - sign * way @ staged.target
+                reach = max(part.support(sign * way) for part in toy.solids) - sign * way @ toy.center
                 assert reach <= 1 + 1e-9
 
 
-def test_whole_toy_is_in_the_picture():
+def test_the_complete_toy_is_visible():
     for category, azimuth in itertools.product(CATEGORIES, (0, 50, 110)):
         picture = render(category, 3, azimuth, 30, 0, shadows=False)
         rim = torch.cat([picture[:, 0], picture[:, -1], picture[:, :, 0], picture[:, :, -1]], dim=1)
         assert (rim == rim[0, 0]).all()
 
 
-def test_small_turns_change_little_and_large_ones_much():
+def test_small_rotations_change_little_and_large_ones_much():
     for category in CATEGORIES:
         start = render(category, 1, 100.0, 40.0, 0)
         assert difference(start, render(category, 1, 100.2, 40.0, 0)) < 1.0
@@ -44,7 +44,7 @@ def test_azimuth_is_a_circle():
     assert difference(render("car", 2, 13.0, 50, 3), render("car", 2, 13.0 + 360, 50, 3)) < 0.01
 
 
-def test_any_view_can_be_rendered():
+def test_any_viewpoint_can_be_rendered():
     for elevation, azimuth in itertools.product((0, 5, 89.9, 90), (-725.5, 0, 33)):
         assert render("plane", 0, azimuth, elevation, 1, size=24).float().std() > 1
 
@@ -64,7 +64,7 @@ def test_instances_differ_in_their_parts_too():
         assert len(kinds) >= 8
 
 
-def test_the_two_eyes_see_depth():
+def test_the_two_cameras_differ_by_depth():
     both = render("truck", 1, 40, 35, 0)
     assert torch.equal(both[:1], render("truck", 1, 40, 35, 0, eye="left"))
     assert torch.equal(both[1:], render("truck", 1, 40, 35, 0, eye="right"))
@@ -94,12 +94,12 @@ def test_unshadowed_surfaces_do_not_shade_themselves():
     assert (without[roof] - cast[roof]).abs().max() <= 2
 
 
-def test_seed_builds_another_workshop():
+def test_the_seed_changes_the_toy():
     assert torch.equal(render("car", 0, 10, 40, 0, seed=5), render("car", 0, 10, 40, 0, seed=5))
     assert difference(render("car", 0, 10, 40, 0, seed=5), render("car", 0, 10, 40, 0, seed=6)) > 0.5
 
 
-def test_fast_enough_to_turn_live():
+def test_rendering_is_fast_enough_for_interaction():
     render("truck", 3, 0, 40, 0)
     taken = []
     for azimuth in range(20):

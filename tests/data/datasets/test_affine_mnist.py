@@ -9,7 +9,7 @@ import torch
 from scipy.io import savemat
 
 from torchcaps.data import ImageSet, load
-from torchcaps.data.datasets.affine_mnist import inverted, matrices, transform, transform_set
+from torchcaps.data.datasets.affine_mnist import invert, matrices, transform, transform_set
 from torchcaps.errors import DataError
 
 
@@ -30,7 +30,7 @@ def values(rotation=0.0, shear=0.0, scale_x=1.0, scale_y=1.0, shift_x=0.0, shift
     return torch.tensor([[rotation, shear, scale_x, scale_y, shift_x, shift_y]])
 
 
-def test_the_identity_puts_the_image_in_the_middle() -> None:
+def test_the_identity_centers_the_image() -> None:
     images = torch.randint(0, 256, (3, 1, 28, 28), dtype=torch.uint8)
     drawn = transform(images, values().expand(3, -1))
     assert torch.equal(drawn[..., 6:34, 6:34], images)
@@ -56,7 +56,7 @@ def test_a_point_goes_where_the_formula_says(change: dict[str, float], expected:
 
 def test_matrices_are_inverted() -> None:
     matrix = matrices(torch.cat([values(0.3, 0.2, 0.8, 1.2), values(-0.2, -0.1, 1.1, 0.9)]))
-    torch.testing.assert_close(inverted(matrix) @ matrix, torch.eye(2).expand(2, 2, 2))
+    torch.testing.assert_close(invert(matrix) @ matrix, torch.eye(2).expand(2, 2, 2))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A web server on the loopback interface that misbehaves as it is told."""
+"""A web server on the loopback interface with faults that a test can switch on."""
 
 from __future__ import annotations
 

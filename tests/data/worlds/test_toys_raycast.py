@@ -142,7 +142,7 @@ def test_support_bounds_what_is_seen():
     assert y.min() == pytest.approx(-solid.support((0, -1, 0)), abs=0.02)
 
 
-def test_mirror_images_are_seen_from_mirrored_places():
+def test_mirror_images_look_mirrored():
     left, right = both_sides(cone((0, 0.3, 0), (0.3, 0.5, 0.4), 0.2))
     a = cast_rays([left], look_from([30], [20], ORIGIN), 64).depth
     b = cast_rays([right], look_from([-30], [20], ORIGIN), 64).depth
@@ -158,7 +158,7 @@ def test_disparity_grows_with_distance_from_the_middle():
     assert abs(disparity[1]) > 0.005
 
 
-def test_solids_refuse_nonsense():
+def test_impossible_solids_are_refused():
     with pytest.raises(ValueError, match="shape must be one of"):
         Solid("torus", (0, 0, 0), ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
     with pytest.raises(ValueError, match="volume"):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.data.formats.norb import write_matrix
+from torchcaps.data.datasets.norb import NORB, norb_names
+from torchcaps.data.formats.matrix import write_matrix
 from torchcaps.errors import DataError
 
 TRAIN = "made-5x46789x9x18x6x2x16x16-training"
@@ -15,7 +16,7 @@ TEST = "made-5x01235x9x18x6x2x16x16-testing"
 
 
 def write_set(folder: Path, stem: str, columns: int = 4, classes: int = 5, suffix: str = "") -> np.ndarray:
-    """One image per azimuth and elevation, whose pixels tell the azimuth (left) and elevation (right)."""
+    """One image per azimuth and elevation, whose pixels are the azimuth (left) and elevation (right)."""
     views = [(azimuth, elevation) for azimuth in range(0, 36, 2) for elevation in range(9)]
     images = np.zeros((len(views), 2, 16, 16), np.uint8)
     info = np.zeros((len(views), columns), np.int32)
@@ -35,7 +36,7 @@ def folder(tmp_path: Path, cache: Path) -> Path:
     return tmp_path
 
 
-def test_a_directory_made_elsewhere_is_read(folder: Path) -> None:
+def test_a_directory_with_other_files_is_read(folder: Path) -> None:
     train = load("smallnorb", data_dir=folder)
     assert train.images.shape == (162, 2, 16, 16)
     assert train.classes == ("animal", "human", "plane", "truck", "car")
@@ -45,7 +46,7 @@ def test_a_directory_made_elsewhere_is_read(folder: Path) -> None:
     assert len(load("smallnorb", "test", data_dir=folder)) == 162
 
 
-def test_it_may_lie_in_a_sub_folder(tmp_path: Path, cache: Path) -> None:
+def test_files_may_be_in_a_sub_folder(tmp_path: Path, cache: Path) -> None:
     write_set(tmp_path / "smallnorb", TRAIN)
     assert len(load("smallnorb", data_dir=tmp_path)) == 162
 
@@ -125,7 +126,7 @@ def test_an_empty_directory_is_named(tmp_path: Path, cache: Path) -> None:
         load("smallnorb", data_dir=tmp_path)
 
 
-def test_without_files_the_error_helps(cache: Path) -> None:
+def test_without_files_the_error_says_what_to_do(cache: Path) -> None:
     with pytest.raises(DataError, match="by hand"):
         load("smallnorb")
 
@@ -135,3 +136,46 @@ def test_published_names_in_the_cache_are_checked(cache: Path, monkeypatch: pyte
     write_set(cache / "smallnorb", "smallnorb-5x46789x9x18x6x2x96x96-training")
     with pytest.raises(DataError, match="sha256"):
         load("smallnorb")
+
+
+@pytest.fixture
+def norb_folder(tmp_path: Path, cache: Path) -> Path:
+    for part in (1, 2):
+        write_set(
+            tmp_path, f"norb-5x46789x9x18x6x2x108x108-training-{part:02}", columns=10, classes=6, suffix=".gz"
+        )
+    return tmp_path
+
+
+def test_norb_parts_are_joined(norb_folder: Path) -> None:
+    norb = load("norb", data_dir=norb_folder)
+    assert norb.images.shape == (324, 2, 16, 16)
+    assert norb.num_classes == 6
+    assert norb.classes[5] == "background"
+    assert len(norb.metadata) == 10
+    assert len(norb.metadata["rotation"]) == 324
+
+
+def test_norb_with_fewer_parts_and_a_smaller_size(norb_folder: Path) -> None:
+    assert load("norb", data_dir=norb_folder, parts=1, size=8, stereo=False).images.shape == (162, 1, 8, 8)
+
+
+def test_fractional_norb_facts_are_kept(norb_folder: Path) -> None:
+    info = np.full((162, 10), 0.5, np.float32)
+    write_matrix(norb_folder / f"{norb_names('train', 1)[2]}.gz", info)
+    assert load("norb", data_dir=norb_folder, parts=1).metadata["contrast"].unique().tolist() == [0.5]
+
+
+def test_norb_from_the_data_directory(norb_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (norb_folder / "norb").mkdir()
+    for file in norb_folder.glob("*.gz"):
+        file.rename(norb_folder / "norb" / file.name)
+    monkeypatch.setenv("TORCHCAPS_DATA", str(norb_folder))
+    assert len(load("norb", parts=2)) == 324
+    with pytest.raises(DataError, match="training-03-dat"):
+        load("norb", parts=3)
+
+
+def test_all_published_norb_files_are_known() -> None:
+    assert len(NORB.sha256) == 36
+    assert "norb-5x01235x9x18x6x2x108x108-testing-02-info.mat" in NORB.sha256

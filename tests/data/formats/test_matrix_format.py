@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from torchcaps.data.formats.norb import ELEMENT_TYPES, parse_matrix, read_matrix, write_matrix
+from torchcaps.data.formats.matrix import ELEMENT_TYPES, parse_matrix, read_matrix, write_matrix
 from torchcaps.errors import DataError
 
 matrices = st.sampled_from(list(ELEMENT_TYPES.values())).flatmap(
