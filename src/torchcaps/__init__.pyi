@@ -21,5 +21,6 @@ from torchcaps.routing import Routing as Routing
 from torchcaps.routing import RoutingOutput as RoutingOutput
 from torchcaps.routing import create_routing as create_routing
 from torchcaps.routing import list_routings as list_routings
+from torchcaps.training import fit as fit
 
 __version__: str

@@ -7,12 +7,13 @@ import torch
 from tiny_runs import records_of, tiny_recipe, weights_of
 
 from torchcaps.models.weights import read_tensors
-from torchcaps.training import RunError, load_weights
+from torchcaps.training import RunError, load_weights, train
 from torchcaps.training.callbacks import Callback, Stopper
 from torchcaps.training.checkpoint import Position
-from torchcaps.training.engine import Engine, train
+from torchcaps.training.engine import Engine
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.splits import load_train
+from torchcaps.training.task import recipe_task
 
 
 def test_learns_the_digits(tmp_path: Path) -> None:
@@ -99,16 +100,16 @@ def test_redrawn_images_are_new_each_epoch_and_the_same_after_a_stop(tmp_path: P
     )
     pairs += ("model.options.hidden=[8, 8]", "training.epochs=2")
     recipe = tiny_recipe(*pairs)
-    drawn = [load_train(recipe.data, epoch) for epoch in (0, 1, 1)]
+    drawn = [load_train(recipe.data, epoch, recipe.seed) for epoch in (0, 1, 1)]
     assert not torch.equal(drawn[0].images, drawn[1].images)
     assert torch.equal(drawn[1].images, drawn[2].images)
 
     class Impatient(Callback):
-        def step(self, position: Position, tally: torch.Tensor) -> None:
+        def on_step_end(self, position: Position, totals: torch.Tensor) -> None:
             if (position.epoch, position.batch) == (1, 2):
                 signal.raise_signal(signal.SIGTERM)
 
-    stopped = train(recipe, tmp_path / "stopped", watch=Impatient())
+    stopped = train(recipe, tmp_path / "stopped", callbacks=[Impatient()])
     assert stopped["status"] == "interrupted"
     train(recipe, tmp_path / "stopped", resume=True)
     train(recipe, tmp_path / "whole")
@@ -132,11 +133,11 @@ def test_budget_stops_saved_and_resumable(tmp_path: Path) -> None:
 
 def test_a_signal_ends_after_the_step(tmp_path: Path) -> None:
     class Impatient(Callback):
-        def step(self, position: Position, tally: torch.Tensor) -> None:
+        def on_step_end(self, position: Position, totals: torch.Tensor) -> None:
             if position.step == 4:
                 signal.raise_signal(signal.SIGTERM)
 
-    result = train(tiny_recipe(), tmp_path, watch=Impatient())
+    result = train(tiny_recipe(), tmp_path, callbacks=[Impatient()])
     assert (result["status"], result["step"]) == ("interrupted", 4)
     assert read_tensors(tmp_path / "state.safetensors")[1]["step"] == 4
 
@@ -174,7 +175,7 @@ class Poisoned(Engine):
     ("slope_only", "said"), [(False, "output of layer 'layers.6'"), (True, "gradient of")]
 )
 def test_not_finite_stops_with_step_layer_and_state(tmp_path: Path, slope_only: bool, said: str) -> None:
-    engine = Poisoned(tiny_recipe(), tmp_path, resume=False, save_every=1e9, watch=Callback())
+    engine = Poisoned(recipe_task(tiny_recipe()), tmp_path, save_every=1e9)
     engine.poison, engine.slope_only = "layers.6", slope_only
     with pytest.raises(RunError, match=f"step 3: .*{said}"):
         engine.train(Stopper())

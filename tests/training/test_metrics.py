@@ -13,7 +13,7 @@ from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import Output
 from torchcaps.plots import confusion_figure
 from torchcaps.training.evaluation import evaluate
-from torchcaps.training.metrics import Sums, all_above_half, all_correct
+from torchcaps.training.metrics import MetricSums, all_above_half, all_correct
 from torchcaps.training.recipe import LossPart
 
 CLASSES = tuple("abcd")
@@ -104,7 +104,7 @@ def test_reconstruction_error_is_summed_over_pixels() -> None:
 
 def test_nothing_to_evaluate_is_an_error() -> None:
     with pytest.raises(ValueError, match="no images"):
-        Sums(CLASSES, 1).evaluation()
+        MetricSums(CLASSES).evaluation()
 
 
 def test_confusion_figure_is_drawn(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ import torch
 from torchcaps.data import load
 from torchcaps.losses import margin_loss, reconstruction_loss, spread_loss
 from torchcaps.models import create_model
-from torchcaps.training.objective import Objective, check_fit
+from torchcaps.training.objective import Objective
 from torchcaps.training.recipe import LossPart
 from torchcaps.training.recipe.defaults import default_recipe
+from torchcaps.training.task import check_loss
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_the_spread_margin_follows_the_step(model: torch.nn.Module) -> None:
         ("pooled_cnn", "digits", ["loss.reconstruction=0.1"], "no decoder"),
         ("capsnet", "digits", ["data.preprocess.standardize=true"], "standardized"),
         ("capsnet", "two_digits", ["loss.reconstruction=0.1"], "objects alone"),
-        ("capsnet", "multimnist", ["data.preprocess.translate=2"], "where they are"),
+        ("capsnet", "multimnist", ["data.preprocess.translate=2"], "not augmented"),
     ],
 )
 def test_losses_that_cannot_be_are_refused(name: str, data: str, settings: list, said: str) -> None:
@@ -62,4 +63,4 @@ def test_losses_that_cannot_be_are_refused(name: str, data: str, settings: list,
     images = load(data, "test", **({} if data == "digits" else {"source": "digits"}))
     decoder = {"decoder": (4,), "channels": 4, "types": 2} if name == "capsnet" else {}
     with pytest.raises(ValueError, match=said):
-        check_fit(recipe, create_model(name, image_size=36, **decoder), images)
+        check_loss(recipe, create_model(name, image_size=36, **decoder), images)

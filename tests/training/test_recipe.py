@@ -83,7 +83,7 @@ def test_a_wrong_setting_is_told_what_is_right(setting: str, said: str) -> None:
 def test_the_file_is_named_in_errors(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[model]\nname = 'capsnet'\n")
-    with pytest.raises(ValueError, match=r"mine\.toml: the recipe does not say data"):
+    with pytest.raises(ValueError, match=r"mine\.toml: the recipe has no data"):
         Recipe.from_file(path)
 
 

@@ -8,16 +8,16 @@ import torch
 
 from torchcaps.losses import margin_loss
 from torchcaps.models import create_model
-from torchcaps.training.callbacks import Callback
 from torchcaps.training.engine import Engine
 from torchcaps.training.recipe.defaults import default_recipe
+from torchcaps.training.task import recipe_task
 
 
 @pytest.mark.slow
 def test_the_engine_is_as_fast_as_a_bare_loop(tmp_path: Path) -> None:
     """Both take turns, step by step, and processor time is compared: what else runs then falls on both."""
     recipe = default_recipe("shared_capsnet", "digits")
-    engine = Engine(recipe, tmp_path, resume=False, save_every=1e9, watch=Callback())
+    engine = Engine(recipe_task(recipe), tmp_path, save_every=1e9)
     model = create_model("shared_capsnet", image_size=16)
     optimizer = torch.optim.Adam(model.parameters())
     spent = {"bare": 0.0, "engine": 0.0}

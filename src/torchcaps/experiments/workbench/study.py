@@ -16,7 +16,7 @@ from torchcaps.experiments.workbench.trained import check_same_recipe, epoch_fil
 from torchcaps.models import Model, list_pretrained, pretrained_path
 from torchcaps.models.weights import load_weights
 from torchcaps.training.callbacks import Callback, Stopper
-from torchcaps.training.engine import train
+from torchcaps.training.fit import train
 from torchcaps.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Study:
             self.say(f"training {name}: {recipe.model.name} on {recipe.data.name}")
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             status = train(
-                recipe, folder, resume=True, budget=left, keep_epochs=keep_epochs, watch=self.watch()
+                recipe, folder, resume=True, budget=left, keep_epochs=keep_epochs, callbacks=[self.watch()]
             )["status"]
             if status != "ended":
                 raise Interrupted(f"stopped ({status}) while training {name}", status)

@@ -15,8 +15,8 @@ from torchcaps.models import list_pretrained, pretrained
 from torchcaps.models.pretrained import MAX_BYTES
 from torchcaps.models.weights import load_weights, save_weights
 from torchcaps.training import Recipe, default_recipe, load_recipe, train
-from torchcaps.training.publish import record as recording
-from torchcaps.training.publish import ship as zoo
+from torchcaps.training.publish import record as record_module
+from torchcaps.training.publish import ship as ship_module
 from torchcaps.training.publish.page import results_page
 from torchcaps.training.publish.record import recipe_name, record
 from torchcaps.training.publish.ship import check_shipped, keep_entry, ship
@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def known(run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of the recipe that the run came from, as if it came with torchcaps."""
-    monkeypatch.setattr(recording, "list_recipes", lambda: {"digits-pooled-cnn": run / "recipe.toml"})
+    monkeypatch.setattr(record_module, "list_recipes", lambda: {"digits-pooled-cnn": run / "recipe.toml"})
     return "digits-pooled-cnn"
 
 
@@ -186,7 +186,7 @@ def test_a_shipping_that_fails_leaves_what_was_there(
     def fails(*_: Any) -> None:
         raise OSError("the disk of the data is gone")
 
-    monkeypatch.setattr(zoo, "evaluate_all", fails)
+    monkeypatch.setattr(ship_module, "evaluate_all", fails)
     with pytest.raises(OSError, match="is gone"):
         ship(run, package)
     assert {path.name: path.read_bytes() for path in package.iterdir()} == before
@@ -221,7 +221,7 @@ def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) 
 @pytest.mark.parametrize("entry", list_pretrained(), ids=lambda entry: entry["file"])
 def test_what_the_index_says_is_what_the_results_say(entry: dict[str, Any]) -> None:
     result = json.loads((ROOT / "results" / f"{entry['recipe']}.json").read_text(encoding="utf-8"))
-    assert entry["trained"] == {name: result[name] for name in zoo.TRAINED}
+    assert entry["trained"] == {name: result[name] for name in ship_module.TRAINED}
     assert entry["num_params"] == result["num_params"]
     assert entry["bytes"] == (pretrained.FOLDER / entry["file"]).stat().st_size
     assert (entry["model"], entry["data"]) == (

@@ -9,8 +9,8 @@ import torch
 from tiny_runs import child_environment, tiny_recipe, weights_of
 
 from torchcaps.data.batches import Batch
-from torchcaps.training.distributed import pieces
-from torchcaps.training.engine import train
+from torchcaps.training import train
+from torchcaps.training.distributed import split_batch
 
 # Plain descent: the change of the weights is the gradient. 1,081 images make batches of 540, 540 and 1, of
 # which the last is nothing for the first of two processes.
@@ -68,7 +68,7 @@ def test_weights_of_pieces_make_a_mean(sizes: tuple[int, ...], count: int) -> No
     for part in values.split(list(sizes)):
         images = part.view(-1, 1, 1, 1)
         batch = Batch(images, torch.zeros(len(part)).long(), torch.arange(len(part)))
-        done = list(pieces(batch, count, len(values), len(sizes)))
+        done = list(split_batch(batch, count, len(values), len(sizes)))
         assert done, "each process must take part in the exchange"
         average += sum(piece.images.mean() * weight for piece, weight in done) / len(sizes)
     torch.testing.assert_close(average, values.mean())

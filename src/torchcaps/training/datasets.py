@@ -1,0 +1,146 @@
+"""Data sets that are given as objects, in the form that training reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset, Subset
+
+from torchcaps._checks import WHOLE
+from torchcaps.data.imageset import ImageSet
+
+# How many items, spread over a data set, are loaded to check it before training starts.
+CHECKED_ITEMS = 16
+
+
+class LabeledImages:
+    """A map-style data set of `(image, label)`, every item converted to tensors and checked.
+
+    Args:
+        dataset: any object with `len(dataset)` and `dataset[index]`. An image is a tensor `[C, H, W]`, a PIL
+            image or an array `[H, W]` or `[H, W, C]`, uint8 or float. A label is a whole number or K of them.
+        classes: names of the classes; by default `dataset.classes` if there is such an attribute.
+
+    Example:
+        >>> images = LabeledImages([(np.zeros((8, 8), dtype=np.uint8), 1)], classes=("a", "b"))
+        >>> image, label = images[0]
+        >>> image.shape, label
+        (torch.Size([1, 8, 8]), tensor(1))
+        >>> LabeledImages([("cat.png", 1)])
+        Traceback (most recent call last):
+        ValueError: item 0: an image must be a tensor, a PIL image or an array, got str
+    """
+
+    def __init__(self, dataset: Any, classes: Sequence[str] | None = None) -> None:
+        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+            raise ValueError(
+                f"{type(dataset).__name__} is not a map-style data set: training needs len(dataset) and "
+                "dataset[index], to shuffle images and to resume"
+            )
+        self.dataset = dataset
+        classes = getattr(dataset, "classes", None) if classes is None else classes
+        self.classes = None if classes is None else tuple(map(str, classes))
+        if not len(dataset):
+            raise ValueError("the data set is empty")
+        self.image_shape: torch.Size | None = None
+        self.label_shape: torch.Size | None = None
+        image, label = self[0]
+        self.image_shape, self.label_shape = image.shape, label.shape
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        item = self.dataset[index]
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise ValueError(
+                f"item {index}: the data set must give pairs (image, label), got {type(item).__name__}"
+            )
+        image, label = to_image(item[0], index), to_label(item[1], index)
+        for name, value, expected in (
+            ("image", image, self.image_shape),
+            ("label", label, self.label_shape),
+        ):
+            if expected is not None and value.shape != expected:
+                raise ValueError(
+                    f"item {index}: the {name} has shape {list(value.shape)}, that of item 0 has "
+                    f"{list(expected)}; all must have the same"
+                )
+        if self.classes is not None and not 0 <= int(label.min()) <= int(label.max()) < len(self.classes):
+            raise ValueError(
+                f"item {index}: the label is {label.tolist()}, but there are {len(self.classes)} classes, "
+                f"numbered from 0 to {len(self.classes) - 1}"
+            )
+        return image, label
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an image has K labels rather than one."""
+        return bool(self.label_shape)
+
+    def select(self, indices: Tensor) -> LabeledImages:
+        """The items of these indices."""
+        return LabeledImages(Subset(self.dataset, indices.tolist()), self.classes)
+
+    def check(self) -> None:
+        """Load some items from all parts of the data set; a wrong one raises `ValueError`."""
+        for index in range(0, len(self), max(1, len(self) // CHECKED_ITEMS)):
+            self[index]
+
+
+Images = ImageSet | LabeledImages
+
+
+def as_images(dataset: Any, classes: Sequence[str] | None = None) -> Images:
+    """An `ImageSet` as it is, any other data set as `LabeledImages`."""
+    return dataset if isinstance(dataset, (ImageSet, LabeledImages)) else LabeledImages(dataset, classes)
+
+
+def has_several_labels(images: Images) -> bool:
+    """Whether each image has K labels rather than one."""
+    return images.multi_label if isinstance(images, LabeledImages) else images.labels.ndim == 2
+
+
+def first_images(images: Images, count: int = 2) -> tuple[Tensor, Tensor]:
+    """A few images `[B, C, H, W]` and their labels."""
+    count = min(count, len(images))
+    if isinstance(images, ImageSet):
+        return images.images[:count], images.labels[:count]
+    items = [images[index] for index in range(count)]
+    return torch.stack([image for image, _ in items]), torch.stack([label for _, label in items])
+
+
+def to_image(value: Any, index: int) -> Tensor:
+    """Convert an image to a tensor `[C, H, W]`, uint8 or float32."""
+    if hasattr(value, "getbands"):  # a PIL image
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        if value.ndim not in (2, 3):
+            raise ValueError(f"item {index}: an array must be [H, W] or [H, W, C], got {list(value.shape)}")
+        array = np.ascontiguousarray(value)
+        value = torch.tensor(array).unsqueeze(0) if value.ndim == 2 else torch.tensor(array).permute(2, 0, 1)
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        raise ValueError(f"item {index}: an image must be a tensor, a PIL image or an array, got {kind}")
+    if value.ndim != 3:
+        raise ValueError(f"item {index}: an image must be [C, H, W], got {list(value.shape)}")
+    if value.is_floating_point():
+        return value.float().contiguous()
+    if value.dtype != torch.uint8:
+        raise ValueError(f"item {index}: pixels must be uint8 (0 to 255) or float, got {value.dtype}")
+    return value.contiguous()
+
+
+def to_label(value: Any, index: int) -> Tensor:
+    """Convert a label to a tensor int64, `[]` or `[K]`."""
+    try:
+        label = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        label = None
+    if label is None or label.dtype not in WHOLE or label.ndim > 1 or not label.numel():
+        raise ValueError(f"item {index}: a label must be a whole number, or K of them, got {value!r}")
+    return label.long()
