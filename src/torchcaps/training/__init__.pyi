@@ -5,8 +5,6 @@ from torchcaps.models.weights import save_weights as save_weights
 from torchcaps.plots import confusion_figure as confusion_figure
 from torchcaps.training.callbacks import Callback as Callback
 from torchcaps.training.evaluation import evaluate as evaluate
-from torchcaps.training.fit import fit as fit
-from torchcaps.training.fit import train as train
 from torchcaps.training.metrics import Evaluation as Evaluation
 from torchcaps.training.prediction import Prediction as Prediction
 from torchcaps.training.prediction import Predictor as Predictor
@@ -23,3 +21,5 @@ from torchcaps.training.recipe import (
 from torchcaps.training.recipe import (
     load_recipe as load_recipe,
 )
+from torchcaps.training.trainer import fit as fit
+from torchcaps.training.trainer import train as train

@@ -102,8 +102,8 @@ def object_task(
     preprocess = Preprocess.from_options(recipe.data.preprocess)
     images, _ = first_images(splits.train, 16)
     torch.manual_seed(recipe.seed)  # lazy layers get their weights in the first forward pass
-    width = _num_outputs(model, preprocess.test(images[:2]))
-    numbered = tuple(map(str, range(width)))
+    scores = as_output(try_model(model, preprocess.test(images[:2]))).scores
+    numbered = tuple(map(str, range(scores.shape[1])))
     for part in (splits.train, splits.validation, splits.test):
         if isinstance(part, LabeledImages):
             part.classes = part.classes or numbered
@@ -123,12 +123,16 @@ def object_task(
 
 
 @torch.no_grad()
-def _num_outputs(model: nn.Module, images: torch.Tensor) -> int:
+def try_model(model: nn.Module, images: torch.Tensor, name: str = "the training images") -> Any:
+    """What a model returns for a few images, in evaluation mode; `name` says in an error which images."""
     parameter = next(model.parameters(), None)
     if parameter is None:
         raise ValueError(f"{type(model).__name__} has no parameters: there is nothing to train")
     with evaluating(model):
-        return as_output(model(images.to(parameter.device))).scores.shape[-1]
+        try:
+            return model(images.to(parameter.device))
+        except (ValueError, RuntimeError) as fault:
+            raise ValueError(f"{name}: the model cannot take images {list(images.shape)}: {fault}") from fault
 
 
 def check_task(task: Task) -> Task:
@@ -175,28 +179,21 @@ def _check_images(task: Task, name: str, images: Images, preprocess: Preprocess)
 
 @torch.no_grad()
 def _check_forward(task: Task, name: str, images: torch.Tensor, labels: torch.Tensor) -> None:
-    device = next(task.model.parameters()).device
-    images, labels = images.to(device), labels.to(device)
-    with evaluating(task.model):
-        try:
-            returned = task.model(images)
-        except (ValueError, RuntimeError) as fault:
-            raise ValueError(f"{name}: the model cannot take images {list(images.shape)}: {fault}") from fault
-        scores = as_output(returned).scores
-        expected = [len(images), task.card.num_classes]
-        if list(scores.shape) != expected:
-            raise ValueError(
-                f"{name}: the model returns scores {list(scores.shape)}, expected {expected}: "
-                f"{expected[0]} images and {expected[1]} classes"
-            )
-        if task.custom_loss is None and task.recipe.loss.name == "spread" and labels.ndim == 2:
-            return
-        loss = Objective(task.model, task.recipe.loss, task.custom_loss).classification(returned, labels, 0)
-        if not isinstance(loss, torch.Tensor) or loss.ndim:
-            what = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-            raise ValueError(
-                f"the loss must be one number, the mean over the batch, as a tensor []; got {what}"
-            )
+    returned = try_model(task.model, images, name)
+    scores = as_output(returned).scores
+    expected = [len(images), task.card.num_classes]
+    if list(scores.shape) != expected:
+        raise ValueError(
+            f"{name}: the model returns scores {list(scores.shape)}, expected {expected}: "
+            f"{expected[0]} images and {expected[1]} classes"
+        )
+    if task.custom_loss is None and task.recipe.loss.name == "spread" and labels.ndim == 2:
+        return
+    objective = Objective(task.model, task.recipe.loss, task.custom_loss)
+    loss = objective.classification(returned, labels.to(scores.device), 0)
+    if not isinstance(loss, torch.Tensor) or loss.ndim:
+        what = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
+        raise ValueError(f"the loss must be one number, the mean over the batch, as a tensor []; got {what}")
 
 
 def _check_crops(task: Task, images: torch.Tensor) -> None:

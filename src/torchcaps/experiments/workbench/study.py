@@ -16,8 +16,8 @@ from torchcaps.experiments.workbench.trained import check_same_recipe, epoch_fil
 from torchcaps.models import Model, list_pretrained, pretrained_path
 from torchcaps.models.weights import load_weights
 from torchcaps.training.callbacks import Callback, Stopper
-from torchcaps.training.fit import train
 from torchcaps.training.recipe import Recipe
+from torchcaps.training.trainer import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
