@@ -1,13 +1,10 @@
 import pytest
 import torch
 
-from torchcaps.data import load
 from torchcaps.losses import margin_loss, reconstruction_loss, spread_loss
 from torchcaps.models import create_model
 from torchcaps.training.objective import Objective
 from torchcaps.training.recipe import LossPart
-from torchcaps.training.recipe.defaults import default_recipe
-from torchcaps.training.task import check_loss
 
 
 @pytest.fixture
@@ -48,19 +45,9 @@ def test_the_spread_margin_follows_the_step(model: torch.nn.Module) -> None:
         torch.testing.assert_close(objective(images, labels, step).loss, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "settings", "said"),
-    [
-        ("capsnet", "multimnist", ["loss.name=spread"], "one class per image"),
-        ("pooled_cnn", "digits", ["loss.reconstruction=0.1"], "no decoder"),
-        ("capsnet", "digits", ["data.preprocess.standardize=true"], "standardized"),
-        ("capsnet", "two_digits", ["loss.reconstruction=0.1"], "objects alone"),
-        ("capsnet", "multimnist", ["data.preprocess.translate=2"], "not augmented"),
-    ],
-)
-def test_losses_that_cannot_be_are_refused(name: str, data: str, settings: list, said: str) -> None:
-    recipe = default_recipe(name, data).override(settings)
-    images = load(data, "test", **({} if data == "digits" else {"source": "digits"}))
-    decoder = {"decoder": (4,), "channels": 4, "types": 2} if name == "capsnet" else {}
-    with pytest.raises(ValueError, match=said):
-        check_loss(recipe, create_model(name, image_size=36, **decoder), images)
+def test_repeated_classes_are_present_once(model: torch.nn.Module) -> None:
+    images, labels = torch.rand(2, 1, 20, 20), torch.tensor([[1, 1, 3], [4, 4, 4]])
+    present = torch.zeros(2, 10)
+    present[0, [1, 3]] = present[1, 4] = 1
+    expected = margin_loss(model(images).scores, present)
+    torch.testing.assert_close(Objective(model, LossPart())(images, labels).loss, expected)

@@ -102,7 +102,7 @@ def object_task(
     preprocess = Preprocess.from_options(recipe.data.preprocess)
     images, _ = first_images(splits.train, 16)
     torch.manual_seed(recipe.seed)  # lazy layers get their weights in the first forward pass
-    scores = as_output(try_model(model, preprocess.test(images[:2]))).scores
+    scores = as_output(try_model(model, prepare(preprocess, images[:2]))).scores
     numbered = tuple(map(str, range(scores.shape[1])))
     for part in (splits.train, splits.validation, splits.test):
         if isinstance(part, LabeledImages):
@@ -120,6 +120,15 @@ def object_task(
         background=background(images),
     )
     return check_task(Task(recipe, model, card, splits, preprocess, custom_loss, num_workers=num_workers))
+
+
+def prepare(preprocess: Preprocess, images: torch.Tensor) -> torch.Tensor:
+    """Preprocess images as in a test, and try whether they could be used in training."""
+    try:
+        preprocess.train(images, preprocess.draw(len(images), torch.Generator()))
+        return preprocess.test(images)
+    except ValueError as fault:
+        raise ValueError(f"data.preprocess does not fit images {list(images.shape)}: {fault}") from None
 
 
 @torch.no_grad()
@@ -153,10 +162,8 @@ def check_task(task: Task) -> Task:
                 "schedule.em_inverse_temperature_steps and training.compile exclude each other: the model "
                 "would be compiled again at every step"
             )
-    numbers = preprocess.draw(2, torch.Generator())
     few, labels = first_images(splits.train)
-    preprocess.train(few, numbers[: len(few)])
-    _check_forward(task, "the training images", preprocess.test(few), labels)
+    _check_forward(task, "the training images", prepare(preprocess, few), labels)
     for name, images in (("validation", splits.validation), ("test", splits.test)):
         if images is not None:
             _check_images(task, name, images, preprocess)
@@ -174,7 +181,7 @@ def _check_images(task: Task, name: str, images: Images, preprocess: Preprocess)
     if count != task.card.num_classes:
         raise ValueError(f"{name} has {count} classes, but the training images have {task.card.num_classes}")
     few, labels = first_images(images)
-    _check_forward(task, name, preprocess.test(few), labels)
+    _check_forward(task, name, prepare(preprocess, few), labels)
 
 
 @torch.no_grad()
