@@ -64,7 +64,7 @@ def test_callbacks_are_closed_after_an_error(tmp_path: Path) -> None:
     assert early.calls == ["close"]
 
 
-def test_what_is_no_callback_is_refused(tmp_path: Path) -> None:
+def test_other_objects_are_refused_as_callbacks(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"objects of torchcaps\.training\.Callback"):
         train(tiny_recipe(), tmp_path, callbacks=[print])  # type: ignore[list-item]
 

@@ -47,7 +47,7 @@ def test_agrees_with_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 40])
-def test_shares_of_processes_add_up(world_size: int) -> None:
+def test_metrics_of_several_processes_are_those_of_one(world_size: int) -> None:
     images = some_images()
     whole = evaluate(Bright(), images, batch_size=7, loss=LossPart())
     mailbox: dict[int, list[torch.Tensor]] = {}

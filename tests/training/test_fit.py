@@ -167,7 +167,7 @@ def test_nothing_is_tested_without_test_images(tmp_path: Path) -> None:
     assert held_out["model"] == "best.safetensors"
 
 
-def test_a_loss_of_ones_own_gets_what_the_model_returned(tmp_path: Path) -> None:
+def test_a_custom_loss_gets_what_the_model_returned(tmp_path: Path) -> None:
     named = fit(new_net(), Corners(), Corners(40), out=tmp_path / "named", **QUICK)
     own = fit(
         new_net(), Corners(), Corners(40), out=tmp_path / "own", loss=nn.functional.cross_entropy, **QUICK

@@ -7,7 +7,7 @@ from torchcaps.training.metrics import MetricSums, all_above_half, all_correct
 
 
 @given(st.permutations(range(5)), st.integers(0, 3))
-def test_pairs_get_no_half_credit(order: list[int], wrong: int) -> None:
+def test_one_of_two_labels_counts_nothing(order: list[int], wrong: int) -> None:
     """Right only if the two labels are the two best, in either order."""
     scores = torch.tensor([[0.9, 0.8, 0.3, 0.2, 0.1]])[:, order]
     best, second = order.index(0), order.index(1)
@@ -44,6 +44,6 @@ def test_the_distinct_labels_must_be_the_best_classes(labels: list[int], order: 
     assert bool(all_correct(scores, torch.tensor([labels]))) == (best == distinct)
 
 
-def test_nothing_to_evaluate_is_an_error() -> None:
+def test_evaluating_no_images_is_an_error() -> None:
     with pytest.raises(ValueError, match="no images"):
         MetricSums(tuple("abcd")).evaluation()

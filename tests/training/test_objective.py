@@ -12,7 +12,7 @@ def model() -> torch.nn.Module:
     return create_model("capsnet", image_size=20, channels=4, types=2, decoder=(8,))
 
 
-def test_one_label_draws_the_labels_capsule(model: torch.nn.Module) -> None:
+def test_the_capsule_of_the_label_is_reconstructed(model: torch.nn.Module) -> None:
     images, labels = torch.rand(3, 1, 20, 20), torch.tensor([1, 2, 3])
     output = model(images, labels)
     expected = margin_loss(output.scores, labels) + reconstruction_loss(
@@ -22,7 +22,7 @@ def test_one_label_draws_the_labels_capsule(model: torch.nn.Module) -> None:
     torch.testing.assert_close(got.loss, expected)
 
 
-def test_each_of_two_objects_is_drawn_from_its_own_capsule(model: torch.nn.Module) -> None:
+def test_each_of_two_objects_is_reconstructed_from_its_own_capsule(model: torch.nn.Module) -> None:
     images, objects = torch.rand(3, 1, 20, 20), torch.rand(3, 2, 1, 20, 20)
     labels = torch.tensor([[1, 2], [3, 4], [5, 6]])
     output = model(images)

@@ -25,7 +25,7 @@ def test_before_the_first_epoch_ends_there_is_only_the_last_model(tmp_path: Path
         reported_model(tmp_path / "tensorboard")
 
 
-def test_a_free_folder_is_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_free_folder_is_made_when_it_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = [choose_folder(None, "digits").name for _ in range(3)]
     assert names == ["digits", "digits-2", "digits-3"]

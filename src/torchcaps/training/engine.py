@@ -246,7 +246,7 @@ class Engine:
         if self.data.validation is not None:
             started = time.monotonic()
             with self.average.applied():
-                tested = self.test(self.data.validation)
+                tested = self.test(self.data.validation, self.task.preprocess)
             self.test_seconds = time.monotonic() - started
         loss, right, images = self.accelerator.reduce(self.totals.clone()).tolist()
         position.epoch, position.batch = position.epoch + 1, 0
@@ -296,7 +296,7 @@ class Engine:
             with self.average.applied():
                 save_weights(path, self.model, replace(self.task.card, facts=facts))
 
-    def test(self, images: Images, crops: int = 1, preprocess: Preprocess | None = None) -> Evaluation:
+    def test(self, images: Images, preprocess: Preprocess, crops: int = 1) -> Evaluation:
         """Test the model as it is, every process on its share of the images.
 
         In full precision, as it will be used: rounding to half can cost a network with batch normalization
@@ -306,7 +306,7 @@ class Engine:
         return evaluate(
             self.model,
             images,
-            preprocess or self.task.preprocess,
+            preprocess,
             batch_size=self.recipe.evaluation.batch_size,
             crops=crops,
             loss=self.recipe.loss,
@@ -344,25 +344,15 @@ class Engine:
             "ended": position.ended,
             "model": self.run.reported.name,
             "sha256": digest(self.run.reported) if self.main else "",
-            "metrics": self.final_metrics(),
+            "metrics": {
+                test.name: self.test(test.images, test.preprocess, test.crops).summary()
+                for test in self.task.final_tests()
+            },
             "ended_at": now(),
             # Of this session when it started: its git state is that of the code that was loaded.
             "environment": self.run.sessions()[-1] if self.main else {},
             "threads": torch.get_num_threads(),
         }
-
-    def final_metrics(self) -> dict[str, dict[str, Any]]:
-        """The tests of the model: on the test images, on crops of them, and on the extra data sets."""
-        metrics, crops = {}, self.recipe.evaluation.crops
-        if self.data.test is not None:
-            metrics["test"] = self.test(self.data.test).summary()
-            if crops > 1:
-                metrics["test_crops"] = self.test(self.data.test, crops).summary()
-        elif self.data.validation is not None:
-            metrics["validation"] = self.test(self.data.validation).summary()
-        for name, images in self.task.extra.items():
-            metrics[name] = self.test(images, preprocess=self.task.plain_preprocess).summary()
-        return metrics
 
     def plan(self) -> Plan:
         """What is about to happen, for callbacks."""

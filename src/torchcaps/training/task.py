@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,6 +18,15 @@ from torchcaps.training.evaluation import evaluating
 from torchcaps.training.objective import LossFunction, Objective, as_output
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.splits import Splits, background, load_other, load_splits
+
+
+class FinalTest(NamedTuple):
+    """One of the tests of a run that has ended."""
+
+    name: str
+    images: Images
+    preprocess: Preprocess
+    crops: int = 1
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,24 @@ class Task:
     extra: Mapping[str, ImageSet] = field(default_factory=dict)
     num_workers: int = 0
 
-    @property
-    def plain_preprocess(self) -> Preprocess:
-        """For extra data sets: they have sizes of their own, which a model for any size reads as they are."""
-        return Preprocess(standardize=self.preprocess.standardize)
+    def final_tests(self) -> list[FinalTest]:
+        """The tests of the model at the end."""
+        tests = final_tests(self.recipe, self.preprocess, self.splits.test, self.extra)
+        if self.splits.test is None and self.splits.validation is not None:
+            tests.insert(0, FinalTest("validation", self.splits.validation, self.preprocess))
+        return tests
+
+
+def final_tests(
+    recipe: Recipe, preprocess: Preprocess, test: Images | None, extra: Mapping[str, ImageSet]
+) -> list[FinalTest]:
+    """The tests of a recipe's model: on the test images, on crops of them, and on the extra data sets."""
+    tests = [] if test is None else [FinalTest("test", test, preprocess)]
+    if test is not None and recipe.evaluation.crops > 1:
+        tests.append(FinalTest("test_crops", test, preprocess, recipe.evaluation.crops))
+    # Extra data sets have sizes of their own, which a model for any size takes as they are.
+    plain = Preprocess(standardize=preprocess.standardize)
+    return tests + [FinalTest(name, images, plain) for name, images in extra.items()]
 
 
 def recipe_task(recipe: Recipe) -> Task:
@@ -164,13 +187,14 @@ def check_task(task: Task) -> Task:
             )
     few, labels = first_images(splits.train)
     _check_forward(task, "the training images", prepare(preprocess, few), labels)
-    for name, images in (("validation", splits.validation), ("test", splits.test)):
-        if images is not None:
-            _check_images(task, name, images, preprocess)
-    for name, images in task.extra.items():
-        _check_images(task, f"evaluation.extra_datasets: {name}", images, task.plain_preprocess)
-    if recipe.evaluation.crops > 1 and splits.test is not None:
-        _check_crops(task, first_images(splits.test)[0])
+    if splits.validation is not None:
+        _check_images(task, splits.validation_name, splits.validation, preprocess)
+    for test in task.final_tests():
+        if test.crops > 1:
+            _check_crops(task, first_images(test.images)[0])
+        else:
+            extra = "evaluation.extra_datasets: " if test.name in task.extra else ""
+            _check_images(task, extra + test.name, test.images, test.preprocess)
     return task
 
 

@@ -1,4 +1,4 @@
-"""A recipe: everything that decides what a training run computes, as typed tables read from TOML."""
+"""The tables of a recipe, with their types and checks."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class StopPart:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what a run computes.
+    """All settings that decide what a run computes.
 
     Example:
         >>> recipe = Recipe.from_table({"model": {"name": "capsnet"}, "data": {"name": "mnist"}})
