@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from torchcaps.training import Recipe
-from torchcaps.training.engine import train
+from torchcaps.training import train
 
 
 @pytest.fixture(scope="session")
