@@ -25,7 +25,10 @@ def evaluate(
     ] = None,
     data_dir: DataDir = None,
     split: Annotated[Optional[str], typer.Option(help="Which images; test by default.")] = None,  # noqa: UP045
-    weights: Annotated[str, typer.Option(help="last (the default) or best.")] = "last",
+    weights: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="last or best, in place of the one that the run reports."),
+    ] = None,
     crops: Annotated[int, typer.Option(help="Average over CROPS² crops of each image.")] = 1,
     figure: Annotated[
         Optional[Path],  # noqa: UP045
@@ -55,10 +58,9 @@ def evaluate(
     from torchcaps.training.prediction import find_weights
 
     run = run or newest_run()
-    if weights not in ("last", "best"):
+    if weights not in (None, "last", "best"):
         raise ValueError(f"--weights is last or best, got {weights!r}")
-    path = run / f"{weights}.safetensors" if run.is_dir() else run
-    path = path if path.is_file() else find_weights(run)
+    path = find_weights(run / f"{weights}.safetensors" if weights and run.is_dir() else run)
     model, card = load_weights(path)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     images = load_images(path, data, data_dir, split, option_table(settings))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -53,8 +52,8 @@ def train(
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
     from torchcaps.cli.progress import make_progress
+    from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
-    from torchcaps.training.engine import train as run_training
     from torchcaps.training.recipe import Recipe
 
     if recipe and recipe_file:
@@ -76,11 +75,12 @@ def train(
     chosen = chosen.override(changes)
     result = run_training(
         chosen,
-        out or free_folder(label, resume=resume),
+        out,
+        name=label,
         resume=resume,
         budget=None if budget is None else parse_duration(budget),
         save_every=parse_duration(save_every),
-        watch=make_progress(),
+        callbacks=[make_progress()],
     )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
@@ -98,16 +98,6 @@ def choose(name: str | None, model: str | None, data: str | None) -> tuple[Recip
     if not model or not data:
         raise ValueError("say what to train: a recipe, or --model and --data (see torchcaps train --help)")
     return default_recipe(model, data), f"{Path(data).name.replace(':', '-')}-{model}"
-
-
-def free_folder(label: str, *, resume: bool) -> Path:
-    """`runs/label`, or with the first number that is free; the one that is there if it shall go on."""
-    folder, number = RUNS / label, 1
-    # Only the first process makes the folder; the others must not mistake it for an older run.
-    while folder.exists() and not resume and os.environ.get("RANK", "0") == "0":
-        number += 1
-        folder = RUNS / f"{label}-{number}"
-    return folder
 
 
 def newest_state() -> Path:

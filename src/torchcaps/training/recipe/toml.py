@@ -1,4 +1,4 @@
-"""Reading and writing TOML: the standard library reads it, and writing the little that we need is short."""
+"""Reading and writing TOML: the standard library only reads it, and recipes need a small part of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
-    """Read TOML; a fault in it is a `ValueError` that names `source`.
+    """Read TOML; a syntax error is a `ValueError` that names `source`.
 
     >>> parse_toml("epochs = ", "x.toml")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -30,7 +30,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Read one value as typed on a command line: TOML if it is that, else the text itself.
+    """Read one value of a command line: TOML if it can be read as TOML, otherwise the text itself.
 
     >>> parse_value("3"), parse_value("true"), parse_value("[1, 2]"), parse_value("cosine")
     (3, True, [1, 2], 'cosine')
@@ -42,7 +42,7 @@ def parse_value(text: str) -> Any:
 
 
 def format_toml(table: Mapping[str, Any]) -> str:
-    """Write a table of tables; what is `None` is left out, and empty tables too.
+    """Write a table of tables; `None` and empty tables are left out.
 
     >>> print(format_toml({"seed": 1, "data": {"name": "digits", "options": {"size": 16}, "dir": None}}))
     seed = 1
@@ -74,11 +74,11 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(each) for each in value) + "]"
     if isinstance(value, float):
-        # TOML wants digits around a point, or an exponent; Python's shortest form has both.
+        # TOML requires digits around the point, or an exponent; Python's repr has them.
         return repr(value)
     return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _text(value: str) -> str:
-    # A JSON string is a TOML basic string, but for the delete character, which it leaves bare.
+    # A JSON string is a TOML basic string, except for the delete character, which JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

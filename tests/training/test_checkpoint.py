@@ -60,6 +60,6 @@ def test_metrics_have_no_gap_and_no_duplicate(runs: tuple, name: str) -> None:
     assert records_of(root / name) == whole
 
 
-def test_no_temporary_files_stay(runs: tuple) -> None:
+def test_no_temporary_files_remain(runs: tuple) -> None:
     root, _ = runs
     assert not list(root.glob("*/.*"))
