@@ -67,7 +67,7 @@ def to_image(value: object, index: int) -> Tensor:
     """Convert an image to a tensor `[C, H, W]`, uint8 or float32.
 
     Args:
-        value: a tensor `[C, H, W]`, a PIL image, or an array `[H, W]` or `[H, W, C]`, of uint8 or finite floats.
+        value: a tensor `[C, H, W]`, a PIL image, or an array `[H, W]` or `[H, W, C]`: uint8 or finite floats.
         index: of the item, for an error.
 
     Example:
@@ -108,7 +108,7 @@ def to_label(value: Any, index: int) -> Tensor:
         label = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
         label = None
-    if label is None or label.dtype not in WHOLE or label.ndim > 1 or not label.numel():
+    if label is None or label.dtype not in (*WHOLE, torch.bool) or label.ndim > 1 or not label.numel():
         raise DataError(f"item {index}: a label must be a whole number, or K of them, got {value!r}")
     return label.long()
 
