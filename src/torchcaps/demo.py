@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from torchcaps._extras import require
 from torchcaps.data import load
 from torchcaps.data.batches import Batches
 from torchcaps.data.imageset import ImageSet
@@ -37,6 +38,8 @@ def run_demo(
 
     Returns the accuracies per network: `single`, `both`, `both_above_half`.
     """
+    require("rich", extra="train", purpose="the demo")
+    require("matplotlib", extra="figures", purpose="the demo")
     from rich.console import Console
     from rich.progress import Progress
 

@@ -16,6 +16,7 @@ from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
 from torchcaps.cli.train import train
+from torchcaps.errors import DataError, MissingExtraError, RunError
 
 FAILED, USAGE = 1, 2
 
@@ -67,24 +68,18 @@ def main(arguments: list[str] | None = None) -> None:
     """
     try:
         app(arguments)
-    except (ValueError, RuntimeError, OSError) as fault:
-        if os.environ.get("TORCHCAPS_DEBUG"):
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        if os.environ.get("TORCHCAPS_DEBUG") or not is_message(error):
             raise
-        if not is_ours(fault):
-            raise
-        print(f"torchcaps: {fault}", file=sys.stderr)
-        sys.exit(exit_code(fault))
+        print(f"torchcaps: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
 
 
-def exit_code(fault: Exception) -> int:
-    """2 for what the user can put right by typing another command, 1 for the rest."""
-    from torchcaps.errors import DataError
-
-    return USAGE if isinstance(fault, ValueError) and not isinstance(fault, DataError) else FAILED
+def exit_code(error: Exception) -> int:
+    """2 if another command would work, 1 otherwise."""
+    return USAGE if isinstance(error, ValueError) and not isinstance(error, DataError) else FAILED
 
 
-def is_ours(fault: Exception) -> bool:
-    """Whether an error was written for the user; a bug deserves its traceback."""
-    from torchcaps.errors import RunError
-
-    return isinstance(fault, (ValueError, RunError, OSError))
+def is_message(error: Exception) -> bool:
+    """Whether an error's text is written for the user; anything else is a bug and needs its traceback."""
+    return isinstance(error, (ValueError, RunError, OSError, MissingExtraError))

@@ -42,6 +42,10 @@ def reproduce(
         return
     if name is None:
         raise ValueError("say which experiment (torchcaps reproduce --list shows them)")
+    from torchcaps._extras import require
+
+    # Asked for before hours of training, not when the figures are drawn.
+    require("matplotlib", extra="figures", purpose="an experiment's report")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
     from torchcaps.experiments.listing import find_claim

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchcaps._extras import require
 from torchcaps.data.batches import Batch
 
 
 def make_accelerator(precision: str) -> Any:
     """Accelerate's view of the devices and processes at hand: a CPU, a GPU, or whatever torchrun started."""
+    require("accelerate", extra="train", purpose="training")
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 

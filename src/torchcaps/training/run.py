@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import torchcaps
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps.training.recipe import Recipe
 
@@ -151,7 +152,7 @@ def describe_environment() -> dict[str, Any]:
     >>> sorted(describe_environment())[:3]
     ['accelerate', 'command', 'device']
     """
-    import accelerate
+    accelerate = require("accelerate", extra="train", purpose="training")
 
     return {
         "started": now(),

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from torchcaps._extras import require
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found]
+    tomllib = require("tomli", extra="train", purpose="reading recipes")
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
