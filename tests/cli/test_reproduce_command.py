@@ -56,7 +56,7 @@ def test_an_interrupted_experiment_says_so_and_how_to_go_on(
     assert "Go on with: torchcaps reproduce sample --quick --out 'my folder' --seed 2" in said
     run("sample", "--quick", "--out", "my folder", "--seed", "2")
     said = capsys.readouterr().out
-    assert "going on after step 1" in said
+    assert "resuming after step 1" in said
     assert "Data: little data" in said
 
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from torchcaps.cli.bench import bench
 from torchcaps.cli.data import data
@@ -20,21 +21,47 @@ from torchcaps.errors import DataError, MissingExtraError, RunError
 
 FAILED, USAGE = 1, 2
 
+
+class Command(TyperCommand):
+    """A command whose help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """List the parameters, `--help` included."""
+        return hide_flag_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The group of all commands; its help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """List the parameters, `--help` included."""
+        return hide_flag_types(super().get_params(ctx))
+
+
+def hide_flag_types(parameters: list[Any]) -> list[Any]:
+    """Show nothing after options that take no value, where typer would show `<bool>`."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
 app = typer.Typer(
     name="torchcaps",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
-    app.command()(command)
+for function in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
+    app.command(cls=Command)(function)
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and leave."""
-    if wanted:
+def show_version(requested: bool) -> None:
+    """Print the version and exit."""
+    if requested:
         from torchcaps import __version__
 
         typer.echo(f"torchcaps {__version__}")
@@ -49,20 +76,24 @@ def torchcaps(
 ) -> None:
     """Capsule networks: train, evaluate, use.
 
-    [bold]A first day[/bold]
+    [bold]First steps[/bold]
 
-      torchcaps data mnist                                        fetch, look at a contact sheet
+      torchcaps data mnist
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
 
-    Exit codes: 0 all went well (or stopped at its budget, saved), 1 a run failed or data is missing,
-    2 the command was wrong, 130 interrupted, saved.
+    [bold]Exit codes[/bold]
+
+      0    success, or stopped at the time budget with the state saved
+      1    a run failed, or data is missing
+      2    the command was wrong
+      130  interrupted, with the state saved
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; an error is one clean message and an exit code, never a traceback.
+    """Run the command line; an error is one message and an exit code, not a traceback.
 
     Set `TORCHCAPS_DEBUG=1` to see tracebacks.
     """

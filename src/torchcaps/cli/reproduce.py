@@ -44,8 +44,8 @@ def reproduce(
         raise ValueError("say which experiment (torchcaps reproduce --list shows them)")
     from torchcaps._extras import require
 
-    # Asked for before hours of training, not when the figures are drawn.
-    require("matplotlib", extra="figures", purpose="an experiment's report")
+    # Checked before hours of training rather than when the figures are drawn.
+    require("matplotlib", extra="figures", purpose="the report of an experiment")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
     from torchcaps.experiments.listing import find_claim
@@ -88,7 +88,7 @@ def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Pa
 
 def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
     """Print the tables and verdicts, and where the report lies."""
-    from torchcaps.cli.tables import figures_table
+    from torchcaps.cli.tables import number_table
 
     for table in result["tables"]:
         console.print(f"\n[bold]{table['title']}[/bold]")
@@ -96,7 +96,7 @@ def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
             {column: "–" if cell is None else cell for column, cell in zip(table["columns"], row)}
             for row in table["rows"]
         ]
-        console.print(figures_table(rows))
+        console.print(number_table(rows))
     for verdict in result["verdicts"]:
         console.print(f"\n[bold]{verdict['heading']}.[/bold] {verdict['sentence']}")
     console.print(f"\nData: {result['data']}")

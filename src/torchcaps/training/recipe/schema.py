@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps._registry import suggest
 from torchcaps.data.registry import dataset_info
-from torchcaps.training.recipe.toml import format_toml, parse_toml, parse_value
+from torchcaps.training.recipe.toml import format_toml, parse_setting, parse_toml
 
 LOSSES = ("margin", "spread", "cross_entropy")
 
@@ -218,12 +218,7 @@ class Recipe:
         """The recipe with dotted `key=value` settings put in, as `--set` does."""
         table = self.to_table()
         for setting in settings:
-            key, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(
-                    f"a setting is written key=value, such as training.epochs=3; got {setting!r}"
-                )
-            put(Recipe, table, key.strip(), parse_value(text.strip()))
+            put(Recipe, table, *parse_setting(setting))
         return Recipe.from_table(table)
 
     def with_training(self, **changes: Any) -> Recipe:

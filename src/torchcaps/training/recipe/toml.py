@@ -43,6 +43,18 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Key and value of a setting as typed after `--set`.
+
+    >>> parse_setting("training.epochs=3")
+    ('training.epochs', 3)
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is written key=value, such as training.epochs=3; got {text!r}")
+    return key.strip(), parse_value(value.strip())
+
+
 def format_toml(table: Mapping[str, Any]) -> str:
     """Write a table of tables; what is `None` is left out, and empty tables too.
 
