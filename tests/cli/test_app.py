@@ -36,6 +36,34 @@ def test_a_wrong_word_gets_a_suggestion(
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("lr=0.1", "did you mean 'optimizer.lr'?"),
+        ("training.lr=0.1", "did you mean 'optimizer.lr'?"),
+        ("learning_rate=0.1", "did you mean 'optimizer.lr'?"),
+        ("epochs=3", "did you mean 'training.epochs'?"),
+        ("in_chans=3", "in_channels comes from the data set"),
+        ("img_size=32", "image_size comes from the data set"),
+        ("model.options.in_chans=3", "in_channels comes from the data set"),
+        ("model.options.image_size=32", "image_size comes from the data set"),
+    ],
+)
+def test_a_name_from_elsewhere_gets_a_hint(
+    setting: str, hint: str, run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    run("train", "--model", "capsnet_small", "--data", "digits", "--set", setting, code=2)
+    assert hint in capsys.readouterr().err
+
+
+def test_an_unknown_recipe_key_shows_the_five_nearest(run: Run, capsys: pytest.CaptureFixture) -> None:
+    run("train", "mnist-capsnet", "--set", "training.batchsize=1", code=2)
+    message = capsys.readouterr().err
+    nearest = message.partition("Nearest: ")[2].strip().rstrip(".").split(", ")
+    assert nearest[0] == "training.batch_size"
+    assert len(nearest) == 5
+
+
 def test_version(run: Run, capsys: pytest.CaptureFixture) -> None:
     from torchcaps import __version__
 
