@@ -25,7 +25,10 @@ def evaluate(
     ] = None,
     data_dir: DataDir = None,
     split: Annotated[str | None, typer.Option(help="Which images; by default the test images.")] = None,
-    weights: Annotated[str, typer.Option(help="last (the default) or best.")] = "last",
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="best|last", help="Which of the run's weights; by default as predict does."),
+    ] = None,
     crops: Annotated[int, typer.Option(help="Average over CROPS² crops of each image.")] = 1,
     figure: Annotated[
         Path | None, typer.Option(metavar="PNG", help="File for a figure of the confusion matrix.")
@@ -51,13 +54,8 @@ def evaluate(
     from torchcaps.data.preprocess import Preprocess
     from torchcaps.models.weights import load_weights
     from torchcaps.training.evaluation import evaluate as evaluate_model
-    from torchcaps.training.prediction import find_weights
 
-    run = run or newest_run("last.safetensors")
-    if weights not in ("last", "best"):
-        raise ValueError(f"--weights is last or best, got {weights!r}")
-    path = run / f"{weights}.safetensors" if run.is_dir() else run
-    path = path if path.is_file() else find_weights(run)
+    path = choose_weights(run or newest_run("last.safetensors"), weights)
     model, card = load_weights(path)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     images = load_images(path, data, data_dir, split, option_table(settings))
@@ -76,6 +74,19 @@ def evaluate(
     print_evaluation(evaluation)
     if figure is not None:
         typer.echo(f"confusion matrix: {figure}")
+
+
+def choose_weights(run: Path, choice: str | None) -> Path:
+    """The weights file to evaluate: the one that `predict` uses, unless `choice` names another."""
+    from torchcaps._checks import check_choice
+    from torchcaps.training.prediction import find_weights
+
+    if choice is None:
+        return find_weights(run)
+    path = run / f"{check_choice('--weights', choice, ('best', 'last'))}.safetensors"
+    if not path.is_file():
+        raise ValueError(f"--weights {choice}: there is no {path}")
+    return path
 
 
 def load_images(
