@@ -11,6 +11,7 @@ from torchcaps.cli.bench import bench
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
@@ -28,6 +29,12 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """List the parameters, `--help` included."""
         return hide_flag_types(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name."""
+        if any(word.partition("=")[0] == "--import" for word in args):
+            raise ValueError(f"--import comes before the command: torchcaps --import MODULE {self.name} ...")
+        return super().parse_args(ctx, args)
 
 
 class Group(TyperGroup):
@@ -73,6 +80,15 @@ def torchcaps(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import your own module or .py file first, so that the models, data sets and routings "
+            "it registers are known; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Capsule networks: train, evaluate, use.
 
@@ -82,6 +98,7 @@ def torchcaps(
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
+      torchcaps --import my_models train --model my_capsnet --data mnist
 
     [bold]Exit codes[/bold]
 
@@ -90,6 +107,8 @@ def torchcaps(
       2    the command was wrong
       130  interrupted, with the state saved
     """
+    for name in imports or []:
+        import_module(name)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def evaluate(
     from torchcaps.training.evaluation import evaluate as evaluate_model
 
     path = choose_weights(run or newest_run("last.safetensors"), weights)
-    model, card = load_weights(path)
+    with import_hint(path):
+        model, card = load_weights(path)
+        images = load_images(path, data, data_dir, split, option_table(settings))
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    images = load_images(path, data, data_dir, split, option_table(settings))
     preprocess = Preprocess.from_options(card.preprocess)
     if images.image_size != card.image_size and model.any_size and preprocess.crop is None:
         preprocess = Preprocess(standardize=preprocess.standardize)

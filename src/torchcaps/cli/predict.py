@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import newest_run
 
 
@@ -41,7 +42,9 @@ def predict(
 
     from torchcaps.training.prediction import Predictor
 
-    predictor = Predictor.load(run or newest_run("last.safetensors"))
+    run = run or newest_run("last.safetensors")
+    with import_hint(run):
+        predictor = Predictor.load(run)
     for path, prediction in zip(images, predictor.files(images, invert=invert)):
         if as_json:
             result = {"file": str(path), "label": prediction.label, "scores": prediction.scores}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import RUNS, DataDir, Settings, newest_run
 
 # The exit code of a program that Ctrl-C ended.
@@ -61,21 +62,24 @@ def train(
         out = out or newest_run("recipe.toml")
         if not (out / "recipe.toml").is_file():
             raise ValueError(f"{out} holds no run to resume")
-        chosen, label = Recipe.from_file(out / "recipe.toml"), out.name
+        with import_hint(out):
+            chosen, label = Recipe.from_file(out / "recipe.toml"), out.name
     else:
         chosen, label = choose_recipe(recipe, model, data)
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
-    result = run_training(
-        chosen.override(changes),
-        out or free_folder(label, resume=resume),
-        resume=resume,
-        budget=None if budget is None else parse_duration(budget),
-        save_every=parse_duration(save_every),
-        watch=make_progress(),
-    )
+    folder = out or free_folder(label, resume=resume)
+    with import_hint(folder):
+        result = run_training(
+            chosen.override(changes),
+            folder,
+            resume=resume,
+            budget=None if budget is None else parse_duration(budget),
+            save_every=parse_duration(save_every),
+            watch=make_progress(),
+        )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
