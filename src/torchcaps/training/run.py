@@ -14,6 +14,7 @@ import torch
 import torchcaps
 from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
+from torchcaps._machine import processor_name
 from torchcaps.training.recipe import Recipe
 
 
@@ -185,17 +186,6 @@ def git_state() -> dict[str, Any] | None:
         return {"commit": commit, "changed": bool(_git(root, "status", "--porcelain", "-uno"))}
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def processor_name() -> str:
-    """The processor as its maker calls it, where the system says so."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()
 
 
 def _git(root: Path, *words: str) -> str:
