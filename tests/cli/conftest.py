@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from torchcaps.cli import main
-from torchcaps.training import Recipe
-from torchcaps.training.engine import train
+from torchcaps.training import Recipe, train
 
 Run = Callable[..., None]
 

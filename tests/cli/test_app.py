@@ -43,6 +43,7 @@ def test_a_wrong_word_gets_a_suggestion(
         ("training.lr=0.1", "did you mean 'optimizer.lr'?"),
         ("learning_rate=0.1", "did you mean 'optimizer.lr'?"),
         ("epochs=3", "did you mean 'training.epochs'?"),
+        ("limit=100", "did you mean 'data.limit'?"),
         ("in_chans=3", "in_channels comes from the data set"),
         ("img_size=32", "image_size comes from the data set"),
         ("model.options.in_chans=3", "in_channels comes from the data set"),

@@ -48,7 +48,7 @@ def test_an_interrupted_experiment_says_so_and_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(LineProgress, "step", impatient)
+        patch.setattr(LineProgress, "on_step_end", impatient)
         run("sample", "--quick", "--out", "my folder", "--seed", "2", code=130)
     said = capsys.readouterr().out
     assert "interrupted after step 1, saved." in said
@@ -60,7 +60,7 @@ def test_an_interrupted_experiment_says_so_and_how_to_go_on(
     assert "Data: little data" in said
 
 
-def impatient(watcher: LineProgress, position: Position, tally: Tensor) -> None:
+def impatient(watcher: LineProgress, position: Position, totals: Tensor) -> None:
     signal.raise_signal(signal.SIGINT)
 
 

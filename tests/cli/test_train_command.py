@@ -76,7 +76,7 @@ def test_an_interrupted_run_exits_with_130(run: Run, monkeypatch: pytest.MonkeyP
     from torchcaps.training.callbacks import Callback
 
     class Interrupt(Callback):
-        def step(self, position: object, tally: torch.Tensor) -> None:
+        def on_step_end(self, position: object, totals: torch.Tensor) -> None:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(progress, "make_progress", Interrupt)

@@ -49,7 +49,7 @@ class LineProgress(Callback):
         self.alone = alone
         self.console = Console(highlight=False, soft_wrap=True)
 
-    def begin(self, plan: Plan, position: Position) -> None:
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
         """Print what is trained on what."""
         self.plan = plan
         self.shown_at = time.monotonic()
@@ -62,12 +62,12 @@ class LineProgress(Callback):
         if position.step:
             self.console.print(f"resuming after step {position.step}")
 
-    def step(self, position: Position, tally: Tensor) -> None:
-        """Show the state if the interval has passed; reading `tally` waits for the device."""
+    def on_step_end(self, position: Position, totals: Tensor) -> None:
+        """Show the state if the interval has passed; reading `totals` waits for the device."""
         now = time.monotonic()
         if now - self.shown_at >= self.interval:
             self.shown_at = now
-            self.show(position, *tally.tolist())
+            self.show(position, *totals.tolist())
 
     def show(self, position: Position, loss: float, correct: float, images: float) -> None:
         """Print a line, from sums over the epoch so far."""
@@ -82,7 +82,7 @@ class LineProgress(Callback):
         left = (self.plan.epochs * self.plan.images - position.images) / max(rate, 1e-9)
         return f"loss {loss:.4f}  accuracy {percent(accuracy)}  {rate:,.0f} images/s  {duration(left)} left"
 
-    def epoch(self, record: dict[str, Any]) -> None:
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
         """Print the metrics of an epoch."""
         name = "validation" if "validation" in record else "test"
         self.console.print(
@@ -91,7 +91,7 @@ class LineProgress(Callback):
             f"{record['images_per_second']:,.0f} images/s  {duration(record['seconds'])}"
         )
 
-    def end(self, result: dict[str, Any]) -> None:
+    def on_train_end(self, result: dict[str, Any]) -> None:
         """Print the result, or how to resume."""
         if result["status"] != "ended":
             reason = "the time budget is used up" if result["status"] == "budget" else "interrupted"
@@ -111,9 +111,9 @@ class LiveProgress(LineProgress):
     interval = LIVE_SECONDS
     bar: Progress | None = None
 
-    def begin(self, plan: Plan, position: Position) -> None:
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
         """Print what is trained on what, and draw the bar."""
-        super().begin(plan, position)
+        super().on_train_begin(plan, position)
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -133,10 +133,10 @@ class LiveProgress(LineProgress):
         assert self.bar is not None
         self.bar.update(self.task, completed=position.batch, epoch=epoch, text=text, refresh=True)
 
-    def end(self, result: dict[str, Any]) -> None:
+    def on_train_end(self, result: dict[str, Any]) -> None:
         """Remove the bar and print the result."""
         self.close()
-        super().end(result)
+        super().on_train_end(result)
 
     def close(self) -> None:
         """Restore the terminal."""

@@ -86,7 +86,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     table.add_row("images", f"{evaluation.count:,}")
     table.add_row("accuracy", percent(evaluation.accuracy))
     table.add_row("error", percent(evaluation.error))
-    table.add_row("accuracy, every score above 0.5", percent(evaluation.likely))
+    table.add_row("accuracy, every score above 0.5", percent(evaluation.accuracy_above_half))
     if evaluation.reconstruction is not None:
         table.add_row("reconstruction error", f"{evaluation.reconstruction:.3f}")
     console.print(table)

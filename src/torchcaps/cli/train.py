@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,8 +53,8 @@ def train(
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
     from torchcaps.cli.progress import make_progress
+    from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
-    from torchcaps.training.engine import train as run_training
     from torchcaps.training.recipe import Recipe
 
     if resume and not recipe and not model:
@@ -70,15 +69,15 @@ def train(
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
-    folder = out or free_folder(label, resume=resume)
-    with import_hint(folder):
+    with import_hint(out or RUNS / label):
         result = run_training(
             chosen.override(changes),
-            folder,
+            out,
+            name=label,
             resume=resume,
             budget=None if budget is None else parse_duration(budget),
             save_every=parse_duration(save_every),
-            watch=make_progress(),
+            callbacks=[make_progress()],
         )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
@@ -96,13 +95,3 @@ def choose_recipe(name: str | None, model: str | None, data: str | None) -> tupl
     if not model or not data:
         raise ValueError("name a recipe, or both --model and --data (see torchcaps train --help)")
     return default_recipe(model, data), f"{Path(data).name.replace(':', '-')}-{model}"
-
-
-def free_folder(label: str, *, resume: bool) -> Path:
-    """`runs/label`, with a number if that exists already and is not to be resumed."""
-    folder, number = RUNS / label, 1
-    # Only the first process makes the folder; the others must not mistake it for an older run.
-    while folder.exists() and not resume and os.environ.get("RANK", "0") == "0":
-        number += 1
-        folder = RUNS / f"{label}-{number}"
-    return folder
