@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from torchcaps._extras import require
 from torchcaps.data import load
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
@@ -39,6 +40,8 @@ def run_demo(
     Returns:
         The accuracies per network in percent: `single`, `both`, `both_above_half`.
     """
+    require("rich", extra="train", purpose="the demo")
+    require("matplotlib", extra="figures", purpose="the demo")
     from rich.console import Console
     from rich.progress import Progress
 

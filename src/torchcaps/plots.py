@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps.training.metrics import Evaluation
 
@@ -24,6 +25,8 @@ def confusion_figure(evaluation: Evaluation, path: str | Path, title: str = "") 
     if evaluation.confusion is None:
         raise ValueError("a confusion matrix needs one label per image")
     import numpy as np
+
+    require("matplotlib", extra="figures", purpose="drawing a confusion matrix")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from torchcaps._extras import require
 from torchcaps.data.batches import Batch
 
 T = TypeVar("T")
@@ -15,6 +16,7 @@ T = TypeVar("T")
 
 def make_accelerator(precision: str) -> Any:
     """Accelerate's view of devices and processes: a CPU, a GPU, or the processes that torchrun started."""
+    require("accelerate", extra="train", purpose="training")
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 import torchcaps
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
+from torchcaps._machine import processor_name
 from torchcaps.errors import RunError
 from torchcaps.training.recipe import Recipe
 
@@ -203,7 +205,7 @@ def describe_environment() -> dict[str, Any]:
     >>> sorted(describe_environment())[:3]
     ['accelerate', 'command', 'device']
     """
-    import accelerate
+    accelerate = require("accelerate", extra="train", purpose="training")
 
     return {
         "started": now(),
@@ -236,17 +238,6 @@ def git_state() -> dict[str, Any] | None:
         return {"commit": commit, "changed": bool(_git(root, "status", "--porcelain", "-uno"))}
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def processor_name() -> str:
-    """The name of the processor, where the system gives one."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()
 
 
 def _git(root: Path, *words: str) -> str:

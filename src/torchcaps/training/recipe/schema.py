@@ -11,10 +11,18 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps._registry import suggest
 from torchcaps.data.registry import dataset_info
+from torchcaps.models.registry import ALIASES as SIZE_ALIASES
+from torchcaps.models.registry import SIZES
 from torchcaps.models.weights import OBJECT
-from torchcaps.training.recipe.toml import format_toml, parse_toml, parse_value
+from torchcaps.training.recipe.toml import format_toml, parse_setting, parse_toml
 
 LOSSES = ("margin", "spread", "cross_entropy")
+# Names that other libraries use.
+ALIASES = {"learning_rate": "optimizer.lr", "ema": "training.ema_decay"}
+HINTS = {
+    **{alias: f"{size} comes from the data set" for alias, size in SIZE_ALIASES.items()},
+    **{size: f"{size} comes from the data set" for size in SIZES},
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,12 @@ class ModelPart:
     options: dict[str, Any] = field(default_factory=dict)
     pretrained: str | None = None
     freeze: bool | list[str] = False
+
+    def __post_init__(self) -> None:
+        for option in self.options:
+            size = SIZE_ALIASES.get(option, option)
+            if size in SIZES:
+                raise ValueError(f"model.options.{option}: {size} comes from the data set")
 
 
 @dataclass(frozen=True)
@@ -217,7 +231,7 @@ class Recipe:
         {'iterations': 2}
         >>> recipe.override(["batchsize=64"])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: unknown recipe key 'batchsize': did you mean 'training.batch_size'? Known: ...
+        ValueError: unknown recipe key 'batchsize': did you mean 'training.batch_size'? Nearest: ...
     """
 
     model: ModelPart
@@ -263,12 +277,7 @@ class Recipe:
         """The recipe with some values replaced by dotted `key=value` settings, as `--set` does."""
         table = self.to_table()
         for setting in settings:
-            key, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(
-                    f"a setting is written key=value, such as training.epochs=3; got {setting!r}"
-                )
-            put(Recipe, table, key.strip(), parse_value(text.strip()))
+            put(Recipe, table, *parse_setting(setting))
         return Recipe.from_table(table)
 
 
@@ -282,7 +291,7 @@ def build(kind: type[T], table: dict[str, Any], where: str = "", root: type | No
     hints = get_type_hints(kind)
     for key in table:
         if key not in hints:
-            raise ValueError(f"unknown recipe key {where + key!r}: {suggest(where + key, dotted_keys(root))}")
+            raise unknown_key(where + key, root)
     for each in fields(kind):  # type: ignore[arg-type]
         if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
             example = f"{each.name}.name" if is_dataclass(hints[each.name]) else each.name
@@ -320,14 +329,21 @@ def put(root: type, table: dict[str, Any], key: str, value: Any) -> None:
     for name in path:
         hints = get_type_hints(kind) if is_dataclass(kind) else {}
         if is_dataclass(kind) and (name not in hints or not isinstance(table.get(name), dict)):
-            raise ValueError(f"unknown recipe key {key!r}: {suggest(key, dotted_keys(root))}")
+            raise unknown_key(key, root)
         kind = hints.get(name)
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ValueError(f"{key!r}: {name!r} is a value, not a table")
     if is_dataclass(kind) and last not in get_type_hints(kind):
-        raise ValueError(f"unknown recipe key {key!r}: {suggest(key, dotted_keys(root))}")
+        raise unknown_key(key, root)
     table[last] = value
+
+
+def unknown_key(key: str, root: type) -> ValueError:
+    """The error for a key that no recipe has."""
+    name = key.rpartition(".")[2]
+    hint = HINTS.get(name) or suggest(ALIASES.get(name, key), dotted_keys(root), most=5)
+    return ValueError(f"unknown recipe key {key!r}: {hint}")
 
 
 def dotted_keys(kind: type, where: str = "") -> Iterator[str]:

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from torchcaps._extras import require
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found]
+    tomllib = require("tomli", extra="train", purpose="reading recipes")
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -39,6 +41,18 @@ def parse_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Key and value of a setting as typed after `--set`.
+
+    >>> parse_setting("training.epochs=3")
+    ('training.epochs', 3)
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is written key=value, such as training.epochs=3; got {text!r}")
+    return key.strip(), parse_value(value.strip())
 
 
 def format_toml(table: Mapping[str, Any]) -> str:
