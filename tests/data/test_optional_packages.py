@@ -52,9 +52,9 @@ def test_image_files_need_pillow(without: Callable[[str], None], tmp_path: Path)
     without("PIL")
     with pytest.raises(ImportError, match=rf"^reading image files needs the extra 'train': {INSTALL}$"):
         load(f"folder:{tmp_path}")
-    with pytest.raises(ImportError, match="needs pillow"):
+    with pytest.raises(ImportError, match="needs the extra"):
         files[0]
-    with pytest.raises(ImportError, match="needs pillow"):
+    with pytest.raises(ImportError, match="needs the extra"):
         read_png_sheet(tmp_path, "data_batch_1.bin")
 
 
