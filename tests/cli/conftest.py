@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from torchcaps.training import Recipe
-from torchcaps.training import train
+from torchcaps.training import Recipe, train
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def test_an_interrupted_run_says_so_to_scripts(monkeypatch: pytest.MonkeyPatch) 
     from torchcaps.training.callbacks import Callback
 
     class Impatient(Callback):
-        def step(self, position: object, tally: torch.Tensor) -> None:
+        def on_step_end(self, position: object, totals: torch.Tensor) -> None:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(progress, "make_progress", Impatient)

@@ -8,7 +8,7 @@ import typer
 from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
-    from torchcaps.data.imageset import ImageSet
+    from torchcaps.training.datasets import Images
 
 
 def evaluate(
@@ -84,7 +84,7 @@ def evaluate(
 
 def load_images(
     weights: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
-) -> ImageSet:
+) -> Images:
     """The images to test on: another data set's, or those that the run or the package tested on."""
     from dataclasses import replace
 
