@@ -56,7 +56,7 @@ class Corners(Dataset):
         rows, columns = (slice(0, 3) if bit else slice(3, 6) for bit in (label & 1, label & 2))
         image[rows, columns] += 0.5
         if self.jitter:
-            image = image * (0.9 + 0.1 * random.random() + 0.1 * float(torch.rand(()) + np.random.rand()))
+            image = image * (0.7 + 0.1 * random.random() + 0.1 * float(torch.rand(()) + np.random.rand()))
         pixels = (image * 255).astype(np.uint8)
         forms = {
             "float": lambda: torch.from_numpy(image).unsqueeze(0),
@@ -208,6 +208,29 @@ def test_lazy_and_tied_and_frozen_parameters(tmp_path: Path) -> None:
         fit(nn.Flatten(), Corners(), out=tmp_path / "none")
     with pytest.raises(ValueError, match="all parameters are frozen"):
         fit(new_net().requires_grad_(False), Corners(), out=tmp_path / "none")
+
+
+def test_normalized_images_are_taken_as_they_are(tmp_path: Path) -> None:
+    """Data sets often subtract a mean and divide by a deviation themselves."""
+    few = [((image - 0.5) * 4, label) for image, label in (Corners()[index] for index in range(40))]
+    net = new_net()
+    fit(net, few, out=tmp_path, **QUICK)
+    expected = net.eval()(torch.stack([image for image, _ in few])).argmax(1)
+    right = (expected == torch.tensor([label for _, label in few])).double().mean().item()
+    assert evaluate(net, few).accuracy == pytest.approx(right)
+
+
+def test_known_labels_are_all_checked(tmp_path: Path) -> None:
+    class Named(Corners):
+        classes = ("a", "b", "c", "d")
+
+    data = Named()
+    data.targets = [data[index][1] for index in range(len(data))]
+    result = fit(new_net(), data, out=tmp_path / "a", recipe={"data": {"limit_per_class": 8}}, **QUICK)
+    assert result["step"] == 2
+    data.targets[77] = 4
+    with pytest.raises(ValueError, match="labels of the data set go from 0 to 4, but there are 4 classes"):
+        fit(new_net(), data, out=tmp_path / "b", **QUICK)
 
 
 class Pairs(Corners):

@@ -9,7 +9,7 @@ from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
-    from torchcaps.data.imageset import ImageSet
+    from torchcaps.training.datasets import Images
 
 
 def evaluate(
@@ -93,7 +93,7 @@ def choose_weights(run: Path, choice: str | None) -> Path:
 
 def load_images(
     weights: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
-) -> ImageSet:
+) -> Images:
     """Load the images to test on.
 
     Args:

@@ -23,6 +23,8 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         dataset: any object with `len(dataset)` and `dataset[index]`. An image is a tensor `[C, H, W]`, a PIL
             image or an array `[H, W]` or `[H, W, C]`, uint8 or float. A label is a whole number or K of them.
         classes: names of the classes; by default `dataset.classes` if there is such an attribute.
+        labels: int64 `[N]` or `[N, K]`; by default `dataset.labels` or `dataset.targets` if there is such an
+            attribute. Training reads the labels of the items, but these can be checked before it starts.
 
     Example:
         >>> import numpy as np
@@ -35,7 +37,9 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         torchcaps.errors.DataError: item 0: an image must be a tensor, a PIL image or an array, got str
     """
 
-    def __init__(self, dataset: Any, classes: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, dataset: Any, classes: Sequence[str] | None = None, labels: Tensor | None = None
+    ) -> None:
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
             raise ValueError(
                 f"{type(dataset).__name__} is not a map-style data set: training needs len(dataset) and "
@@ -46,6 +50,7 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         self.classes = None if classes is None else tuple(map(str, classes))
         if not len(dataset):
             raise ValueError("the data set is empty")
+        self.labels = known_labels(dataset) if labels is None else labels
         self.image_shape: torch.Size | None = None
         self.label_shape: torch.Size | None = None
         image, label = self[0]
@@ -66,12 +71,31 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
                     f"item {index}: the {name} has shape {list(value.shape)}, that of item 0 has "
                     f"{list(expected)}; all must have the same"
                 )
-        if self.classes is not None and not 0 <= int(label.min()) <= int(label.max()) < len(self.classes):
-            raise ValueError(
-                f"item {index}: the label is {label.tolist()}, but there are {len(self.classes)} classes, "
-                f"numbered from 0 to {len(self.classes) - 1}"
-            )
+        self._check_range(label, f"item {index}: the label is {label.tolist()}")
         return image, label
+
+    def _check_range(self, labels: Tensor, message: str) -> None:
+        if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.num_classes:
+            raise ValueError(
+                f"{message}, but there are {self.num_classes} classes, numbered from 0 to "
+                f"{self.num_classes - 1}"
+            )
+
+    @property
+    def in_channels(self) -> int:
+        """Channels per image."""
+        return self[0][0].shape[0]
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width."""
+        height, width = self[0][0].shape[1:]
+        return height, width
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are; 0 if that is not known."""
+        return len(self.classes or ())
 
     @property
     def multi_label(self) -> bool:
@@ -80,12 +104,32 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
 
     def select(self, indices: Tensor) -> LabeledImages:
         """The items of these indices."""
-        return LabeledImages(Subset(self.dataset, indices.tolist()), self.classes)
+        labels = None if self.labels is None else self.labels[indices]
+        return LabeledImages(Subset(self.dataset, indices.tolist()), self.classes, labels)
 
     def check(self) -> None:
-        """Load some items from all parts of the data set; a wrong one raises `ValueError`."""
+        """Check all labels that are known, and load some items; a wrong one raises `ValueError`."""
+        if self.labels is not None:
+            low, high = int(self.labels.min()), int(self.labels.max())
+            self._check_range(self.labels, f"the labels of the data set go from {low} to {high}")
         for index in range(0, len(self), max(1, len(self) // CHECKED_ITEMS)):
             self[index]
+
+
+def known_labels(dataset: Any) -> Tensor | None:
+    """The labels of a data set that has them as an attribute, as those of torchvision have.
+
+    >>> known_labels(type("Digits", (list,), {"targets": [3, 1]})([0, 0]))
+    tensor([3, 1])
+    """
+    for name in ("labels", "targets"):
+        try:
+            labels = torch.as_tensor(getattr(dataset, name, None))
+        except (TypeError, ValueError, RuntimeError):
+            continue
+        if labels.dtype in WHOLE and labels.ndim in (1, 2) and len(labels) == len(dataset):
+            return labels.long()
+    return None
 
 
 Images = ImageSet | LabeledImages

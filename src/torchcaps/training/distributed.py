@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -23,9 +24,20 @@ def make_accelerator(precision: str) -> Any:
     # The state belongs to the Python process; a second training may need another precision.
     AcceleratorState._reset_state()
     cpu = not (torch.cuda.is_available() or torch.backends.mps.is_available())
-    return Accelerator(
+    accelerator = Accelerator(
         mixed_precision="bf16" if usable_precision(precision, cpu) == "bf16" else "no", cpu=cpu
     )
+    if accelerator.num_processes > 1:
+        # A process that exits with open connections can abort, or make another one abort.
+        atexit.unregister(close_connections)
+        atexit.register(close_connections)
+    return accelerator
+
+
+def close_connections() -> None:
+    """End the process group, if there is one."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def usable_precision(precision: str, cpu: bool) -> str:

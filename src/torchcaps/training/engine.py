@@ -154,6 +154,7 @@ class Engine:
         result = self.result(decision or "ended")
         self.run.finish(result)
         self.callbacks.on_train_end(result)
+        self.accelerator.wait_for_everyone()  # no process leaves while another one still needs it
         return result
 
     def decide(self, stopper: Stopper, needed: float, otherwise: str = "") -> str:

@@ -8,8 +8,7 @@ import torch
 
 from torchcaps.data import dataset_info, load
 from torchcaps.data.batches import mixed
-from torchcaps.data.imageset import ImageSet
-from torchcaps.training.datasets import Images
+from torchcaps.training.datasets import Images, as_images
 from torchcaps.training.recipe import DataPart, Recipe
 
 
@@ -73,9 +72,10 @@ def limit_images(images: Images, total: int | None, per_class: int | None, seed:
         if total is not None and total > len(images):
             raise ValueError(f"data.limit is {total}, but there are only {len(images)} training images")
         return images.select(order[:total].sort().values)
-    if not isinstance(images, ImageSet) or images.labels.ndim != 1:
+    if images.labels is None or images.labels.ndim != 1:
         raise ValueError(
-            "data.limit_per_class needs images in memory with one label each; use data.limit instead"
+            "data.limit_per_class needs a data set that knows the one label of each image (labels or targets "
+            "[N]); use data.limit instead"
         )
     labels = images.labels[order]
     chosen = [order[labels == label][:per_class] for label in range(images.num_classes)]
@@ -105,12 +105,12 @@ def eval_split(data: DataPart) -> str:
     return dataset_info(data.name).eval_split(data.options)
 
 
-def load_split(data: DataPart, split: str) -> ImageSet:
+def load_split(data: DataPart, split: str) -> Images:
     """One split of a recipe's data set, not limited."""
-    return load(data.name, split, data_dir=data.dir, **data.options)
+    return as_images(load(data.name, split, data_dir=data.dir, **data.options))
 
 
-def load_other(recipe: Recipe, name: str) -> ImageSet:
+def load_other(recipe: Recipe, name: str) -> Images:
     """Load the test images of another data set, for the model of a recipe.
 
     A data set that is made from others is made from the recipe's own, in the same size.
@@ -120,7 +120,7 @@ def load_other(recipe: Recipe, name: str) -> ImageSet:
         options["source"] = recipe.data.name
         if "size" in recipe.data.options and "size" in inspect.signature(info.loader).parameters:
             options["size"] = recipe.data.options["size"]
-    return load(name, "test", data_dir=recipe.data.dir, **options)
+    return as_images(load(name, "test", data_dir=recipe.data.dir, **options))
 
 
 def background(images: torch.Tensor) -> float:

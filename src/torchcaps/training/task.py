@@ -50,7 +50,7 @@ class Task:
     splits: Splits
     preprocess: Preprocess
     custom_loss: LossFunction | None = None
-    extra: Mapping[str, ImageSet] = field(default_factory=dict)
+    extra: Mapping[str, Images] = field(default_factory=dict)
     num_workers: int = 0
 
     def final_tests(self) -> list[FinalTest]:
@@ -62,7 +62,7 @@ class Task:
 
 
 def final_tests(
-    recipe: Recipe, preprocess: Preprocess, test: Images | None, extra: Mapping[str, ImageSet]
+    recipe: Recipe, preprocess: Preprocess, test: Images | None, extra: Mapping[str, Images]
 ) -> list[FinalTest]:
     """The tests of a recipe's model: on the test images, on crops of them, and on the extra data sets."""
     tests = [] if test is None else [FinalTest("test", test, preprocess)]
@@ -73,7 +73,7 @@ def final_tests(
     return tests + [FinalTest(name, images, plain) for name, images in extra.items()]
 
 
-def recipe_task(recipe: Recipe) -> Task:
+def recipe_task(recipe: Recipe, num_workers: int = 0) -> Task:
     """Load the data of a recipe, build its model, and check that they fit."""
     for part in ("model", "data", "loss"):
         name = getattr(recipe, part).name
@@ -82,24 +82,13 @@ def recipe_task(recipe: Recipe) -> Task:
                 f"the {part} of this recipe, {name.removeprefix(OBJECT)}, was given to torchcaps.fit as an "
                 "object: call fit with it again (and resume=True to continue the run)"
             )
-    splits = load_splits(recipe.data, recipe.seed)
-    assert isinstance(splits.train, ImageSet)
-    preprocess = Preprocess.from_options(recipe.data.preprocess)
     options = recipe.model.options
     if recipe.model.pretrained is not None:
         # The card must build the same network without the pretrained weights, so it has all their options.
         _, weights_card = read_tensors(pretrained_path(recipe.model.name, recipe.model.pretrained))
         options = {**weights_card["options"], **options}
-    card = ModelCard(
-        model=recipe.model.name,
-        options=options,
-        num_classes=splits.train.num_classes,
-        in_channels=splits.train.in_channels,
-        image_size=preprocess.output_size(splits.train.image_size),
-        classes=splits.train.classes,
-        preprocess=recipe.data.preprocess,
-        background=background(splits.train.images),
-    )
+    splits = load_splits(recipe.data, recipe.seed)
+    card = make_card(recipe, splits.train, splits.train.classes or (), options)
     torch.manual_seed(recipe.seed)
     model = create_model(
         card.model,
@@ -111,7 +100,8 @@ def recipe_task(recipe: Recipe) -> Task:
         **recipe.model.options,
     )
     extra = {name: load_other(recipe, name) for name in recipe.evaluation.extra_datasets}
-    return check_task(Task(recipe, model, card, splits, preprocess, extra=extra))
+    preprocess = Preprocess.from_options(recipe.data.preprocess)
+    return check_task(Task(recipe, model, card, splits, preprocess, extra=extra, num_workers=num_workers))
 
 
 def object_task(
@@ -123,26 +113,32 @@ def object_task(
 ) -> Task:
     """A task from a model and data sets that are given as objects; classes without names get numbers."""
     preprocess = Preprocess.from_options(recipe.data.preprocess)
-    images, _ = first_images(splits.train, 16)
+    images, _ = first_images(splits.train)
     torch.manual_seed(recipe.seed)  # lazy layers get their weights in the first forward pass
-    scores = as_output(try_model(model, prepare(preprocess, images[:2]))).scores
+    scores = as_output(try_model(model, prepare(preprocess, images))).scores
     numbered = tuple(map(str, range(scores.shape[1])))
     for part in (splits.train, splits.validation, splits.test):
         if isinstance(part, LabeledImages):
             part.classes = part.classes or numbered
             part.check()
-    classes = splits.train.classes or numbered
-    card = ModelCard(
+    card = make_card(recipe, splits.train, splits.train.classes or numbered, {})
+    return check_task(Task(recipe, model, card, splits, preprocess, custom_loss, num_workers=num_workers))
+
+
+def make_card(recipe: Recipe, train: Images, classes: tuple[str, ...], options: dict[str, Any]) -> ModelCard:
+    """The card of a model that is trained on these images."""
+    images = train.images if isinstance(train, ImageSet) else first_images(train, 16)[0]
+    size = Preprocess.from_options(recipe.data.preprocess).output_size((images.shape[2], images.shape[3]))
+    return ModelCard(
         model=recipe.model.name,
-        options={},
+        options=options,
         num_classes=len(classes),
         in_channels=images.shape[1],
-        image_size=preprocess.output_size((images.shape[2], images.shape[3])),
+        image_size=size,
         classes=classes,
         preprocess=recipe.data.preprocess,
         background=background(images),
     )
-    return check_task(Task(recipe, model, card, splits, preprocess, custom_loss, num_workers=num_workers))
 
 
 def prepare(preprocess: Preprocess, images: torch.Tensor) -> torch.Tensor:

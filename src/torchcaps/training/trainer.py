@@ -32,6 +32,7 @@ def train(
     budget: float | None = None,
     save_every: float = 120.0,
     keep_epochs: bool = False,
+    num_workers: int = 0,
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train the model of a recipe on its data.
@@ -48,6 +49,7 @@ def train(
         budget: seconds after which to stop and save.
         save_every: seconds after which the state is saved, besides at the end of each epoch.
         keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`.
+        num_workers: processes that load images which are not in memory.
         callbacks: called during training, in the main process.
 
     Returns:
@@ -64,7 +66,7 @@ def train(
     """
     data = Path(recipe.data.name).name.replace(":", "-")
     return run_task(
-        lambda: recipe_task(recipe),
+        lambda: recipe_task(recipe, num_workers),
         out,
         budget=budget,
         callbacks=callbacks,

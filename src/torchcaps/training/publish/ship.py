@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from torchcaps._files import digest, replaced_on_success
-from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, list_pretrained
 from torchcaps.models.pretrained import FOLDER, MAX_BYTES
 from torchcaps.models.weights import ModelCard, load_weights, write_tensors
+from torchcaps.training.datasets import Images, first_images
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.prediction import predict
 from torchcaps.training.publish.record import read_result, recipe_name
@@ -104,7 +104,7 @@ def evaluate_all(model: Model, card: ModelCard, recipe: Recipe) -> dict[str, dic
     }
 
 
-def sample_of(model: Model, card: ModelCard, images: ImageSet) -> dict[str, Any]:
+def sample_of(model: Model, card: ModelCard, images: Images) -> dict[str, Any]:
     """What a check of the weights computes again on the first `SAMPLE` test images.
 
     How many are right, the mean of the highest score, and the error of reconstructions if there are any: the
@@ -112,7 +112,9 @@ def sample_of(model: Model, card: ModelCard, images: ImageSet) -> dict[str, Any]
     """
     some = images.select(torch.arange(min(SAMPLE, len(images))))
     evaluation = evaluate(model, some, Preprocess.from_options(card.preprocess))
-    scores = predict(model, Preprocess.from_options(card.preprocess).test(some.images)).scores
+    scores = predict(
+        model, Preprocess.from_options(card.preprocess).test(first_images(some, SAMPLE)[0])
+    ).scores
     sample = {
         "count": evaluation.count,
         "right": round(evaluation.accuracy * evaluation.count),
