@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from torchcaps import kernels
 
-# "quick" takes the same few examples every time. "slow" (make test-slow) takes many random ones and prints how
-# to repeat a failure. Neither judges speed, since the machine may be busy.
+# "quick" takes the same few examples every time; "slow" (make test-slow) takes many random ones and prints
+# how to repeat a failure. Neither judges speed, since the machine may be busy.
 settings.register_profile("quick", max_examples=4, deadline=None, derandomize=True, database=None)
 settings.register_profile(
     "slow",
@@ -25,6 +25,6 @@ if os.environ.get("HYPOTHESIS_PROFILE") == "slow":
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[None]:
-    """Route in the plain form, which is the specification; kernels are compared with it in their own tests."""
+    """Route in the plain form, which is the specification; tests/kernels compares the kernels with it."""
     with kernels.disabled():
         yield

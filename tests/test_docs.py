@@ -39,8 +39,9 @@ def test_design_lists_every_package_and_module() -> None:
 def test_design_lists_every_environment_variable() -> None:
     used: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
-        used |= set(re.findall(r"TORCHCAPS_[A-Z]+", path.read_text(encoding="utf-8")))
-    assert first_column("## Environment variables") == used
+        used |= set(re.findall(r"TORCHCAPS_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")))
+    assert used
+    assert used <= first_column("## Environment variables")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

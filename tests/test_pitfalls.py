@@ -1,4 +1,4 @@
-"""Mistakes of public code, one test each, which fails if the mistake is put in; docs/pitfalls.md explains them."""
+"""Mistakes of public code: each test fails if its mistake is put in; docs/pitfalls.md explains them."""
 
 import math
 import re
