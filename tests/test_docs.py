@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcaps import Capsules, DenseCaps
+from torchcaps import Capsules, DenseCaps, list_pose_spaces, list_routings
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -42,6 +42,11 @@ def test_design_lists_every_environment_variable() -> None:
         used |= set(re.findall(r"TORCHCAPS_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")))
     assert used
     assert used <= first_column("## Environment variables")
+
+
+def test_design_lists_every_pose_space_and_routing() -> None:
+    assert first_column("### Pose spaces") == set(list_pose_spaces())
+    assert first_column("### Routing") == set(list_routings())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
