@@ -7,7 +7,7 @@ from pathlib import Path
 from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
-KERNELS = Path("src/torchcaps/kernels")
+KERNELS = Path("src/torchcaps/kernels/csrc")
 
 # Contraction to fused multiply-add is what makes the loops fast; errno and traps are nobody's concern here.
 # No -march: each lanes_*.cpp names the instruction set it is for, and the choice is made at run time.
@@ -56,12 +56,12 @@ setup(
     package_data={
         "torchcaps": [
             "py.typed",
-            "kernels/*.cpp",
-            "kernels/*.h",
+            "kernels/csrc/*.cpp",
+            "kernels/csrc/*.h",
             "lab/assets/*",
             "lab/static/**/*",
             "weights/*",
-            "experiments/workbench/*.css",
+            "experiments/framework/*.css",
         ],
         "torchcaps.recipes": ["*.toml"],
     },

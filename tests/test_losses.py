@@ -147,3 +147,28 @@ def test_wrong_scores_and_labels_are_refused_by_name(
 def test_wrong_options_are_refused_by_name(call: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda **o: margin_loss(torch.rand(5, 3, generator=seeded()), torch.arange(5) % 3, **o),
+        lambda **o: spread_loss(torch.rand(5, 3, generator=seeded()), torch.arange(5) % 3, **o),
+        lambda **o: activation_cross_entropy(torch.rand(5, 3, generator=seeded()), torch.arange(5) % 3, **o),
+        lambda **o: reconstruction_loss(
+            torch.rand(5, 1, 4, 4, generator=seeded()), torch.zeros(5, 1, 4, 4), **o
+        ),
+    ],
+)
+def test_reductions_are_those_of_torch(loss: Any) -> None:
+    each = loss(reduction="none")
+    assert each.shape == (5,)
+    torch.testing.assert_close(loss(reduction="mean"), each.mean())
+    torch.testing.assert_close(loss(reduction="sum"), each.sum())
+    torch.testing.assert_close(loss(), each.mean())
+    with pytest.raises(ValueError, match="unknown reduction 'men': did you mean 'mean'"):
+        loss(reduction="men")
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(3)

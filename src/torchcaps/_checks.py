@@ -1,4 +1,4 @@
-"""Checks at the door: each raises `ValueError` naming the argument, what it got and what was wanted."""
+"""Checks of arguments: each raises `ValueError` naming the argument, what it got and what it expected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_floating(name: str, value: object, dims: int = 1) -> None:
 
 
 def check_dtype(name: str, value: Tensor, weight: Tensor) -> None:
-    """Check that `value` has the precision of the weights it will meet; autocast sees to halves itself."""
+    """Check that `value` has the dtype of the weights; under autocast half precision is allowed."""
     device = value.device.type
     half = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     half = half and torch.float64 not in (value.dtype, weight.dtype)
@@ -98,7 +98,7 @@ def check_counts(name: str, value: object, length: int | None = None) -> tuple[i
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Check that `value` is true or false; the string `"no"`, say, would count as true.
+    """Check that `value` is a bool; the string `"no"`, for example, would count as true.
 
     >>> check_flag("leaky", "no")
     Traceback (most recent call last):
@@ -139,7 +139,7 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> str:
 def check_target(target: object, scores: Tensor) -> None:
     """Check class labels `[B]` (whole numbers) against scores `[B, classes]`.
 
-    The range is only looked at on the CPU, where looking costs nothing.
+    The range is checked on the CPU only: on a GPU the check would wait for the device.
     """
     if not isinstance(target, Tensor) or target.dtype not in WHOLE:
         got = target.dtype if isinstance(target, Tensor) else type(target).__name__

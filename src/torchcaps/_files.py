@@ -14,16 +14,17 @@ from torchcaps.errors import DataError
 
 @contextmanager
 def replaced_on_success(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path that takes the name `path` when the block ends well, and vanishes when not.
+    """Yield a temporary path that is renamed to `path` if the block succeeds, and deleted if it fails.
 
-    Readers see the old file or the whole new one, never a part.
+    Readers see the old file or the complete new one, never a part.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     with replaced_on_success(f"{folder}/note.txt") as temporary:
-    ...         _ = temporary.write_text("whole")
-    ...     sorted(os.listdir(folder)), Path(folder, "note.txt").read_text()
-    (['note.txt'], 'whole')
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     with replaced_on_success(f"{folder}/note.txt") as temporary:
+        ...         _ = temporary.write_text("complete")
+        ...     sorted(os.listdir(folder)), Path(folder, "note.txt").read_text()
+        (['note.txt'], 'complete')
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,23 +39,30 @@ def replaced_on_success(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | bytearray | memoryview]) -> None:
-    """Write `chunks` to `path`, gzipped where the name ends in `.gz`, whole or not at all."""
+    """Write `chunks` to `path`, gzipped if the name ends in `.gz`; an error leaves the old file as it was."""
     with replaced_on_success(path) as temporary, open(temporary, "wb") as plain:
         if not str(path).endswith(".gz"):
             for chunk in chunks:
                 plain.write(chunk)
             return
-        # No file name and no time inside, so that the same data gives the same bytes.
+        # Without file name and time, so that the same data gives the same bytes.
         with gzip.GzipFile("", "wb", 6, plain, mtime=0) as packed:
             for chunk in chunks:
                 packed.write(chunk)
 
 
 def read_bytes(path: str | os.PathLike[str], sha256: str | None = None) -> bytearray:
-    """Read a whole file, unpacked where its name ends in `.gz`.
+    """Read a file, unpacked if its name ends in `.gz`.
 
-    Raises `DataError` naming the file when it cannot be read, is not whole, or when the unpacked content does
-    not have the checksum `sha256`. The result is writable, so that arrays and tensors can share its memory.
+    Args:
+        path: the file.
+        sha256: the checksum that the unpacked content must have, if one is known.
+
+    Returns:
+        The content, writable, so that arrays and tensors can share its memory.
+
+    Raises:
+        DataError: it cannot be read, is incomplete, or has another checksum; the message names the file.
     """
     try:
         with open(path, "rb") as raw:
@@ -75,18 +83,18 @@ def read_bytes(path: str | os.PathLike[str], sha256: str | None = None) -> bytea
 
 
 def check_sha256(content: bytearray | bytes, sha256: str | None, path: str | os.PathLike[str]) -> None:
-    """Raise a `DataError` naming `path` unless `content` has the checksum, if one is known."""
+    """Raise a `DataError` that names `path` unless `content` has the checksum, if one is known."""
     if sha256 is None:
         return
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
         raise DataError.in_file(
             path,
-            f"its content has sha256 {found[:16]}…, but {sha256[:16]}… is the published one: the file is "
-            "damaged or another one; delete it to have it fetched again",
+            f"its content has sha256 {actual[:16]}…, but {sha256[:16]}… is the published one: the file is "
+            "damaged or a different one; delete it, and it will be fetched again",
         )
 
 
 def digest(path: str | Path) -> str:
-    """sha256 of a file, so that a number can be tied to the weights that gave it."""
+    """The sha256 of a file, which identifies the weights that a result was measured with."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -83,7 +83,7 @@ def train_network(name: str, train: ImageSet, *, epochs: int, seed: int, progres
 @torch.inference_mode()
 def predict(model: Model, images: ImageSet) -> Tensor:
     """Scores `[N, classes]` of every image."""
-    return torch.cat([model(batch.images).scores for batch in Batches(images, 256, train=False)])
+    return torch.cat([model(batch.images).scores for batch in Batches(images, 256, train=False).epoch(0)])
 
 
 def percent(right: Tensor) -> float:

@@ -16,6 +16,8 @@ from torchcaps._checks import (
     check_tensor,
 )
 
+REDUCTIONS = ("mean", "sum", "none")
+
 
 def margin_loss(
     scores: Tensor,
@@ -24,12 +26,13 @@ def margin_loss(
     positive: float = 0.9,
     negative: float = 0.1,
     absent_weight: float = 0.5,
+    reduction: str = "mean",
 ) -> Tensor:
-    r"""Margin loss on capsule lengths (Sabour et al. 2017), summed over classes, mean over the batch.
+    r"""Margin loss on capsule lengths (Sabour et al. 2017), summed over classes.
 
     .. math:: \sum_k T_k \max(0, m^+ - \|v_k\|)^2 + \lambda (1 - T_k) \max(0, \|v_k\| - m^-)^2
 
-    The lengths go in as they are: a softmax before it would cancel the margins.
+    Use the lengths directly: a softmax before it would cancel the margins.
 
     Args:
         scores: lengths `[B, classes]`.
@@ -37,6 +40,7 @@ def margin_loss(
         positive: :math:`m^+`.
         negative: :math:`m^-`.
         absent_weight: :math:`\lambda`.
+        reduction: `"mean"` or `"sum"` over the batch, or `"none"`.
 
     Example:
         >>> margin_loss(torch.tensor([[0.9, 0.3]]), torch.tensor([0]))
@@ -47,10 +51,10 @@ def margin_loss(
         check_number(name, value)
     too_short = (positive - scores).clamp(min=0).square()
     too_long = (scores - negative).clamp(min=0).square()
-    return (present * too_short + absent_weight * (1 - present) * too_long).sum(1).mean()
+    return reduce_batch((present * too_short + absent_weight * (1 - present) * too_long).sum(1), reduction)
 
 
-def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tensor:
+def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9, reduction: str = "mean") -> Tensor:
     r"""Spread loss (Hinton et al. 2018): the right activation leads every other by a margin.
 
     .. math:: \sum_{i \ne t} \max(0, m - (a_t - a_i))^2
@@ -59,6 +63,7 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
         scores: activations `[B, classes]`.
         target: class numbers `[B]`.
         margin: m, which training raises from 0.2 to 0.9 (`SpreadMarginSchedule`).
+        reduction: `"mean"` or `"sum"` over the batch, or `"none"`.
 
     Example:
         >>> spread_loss(torch.tensor([[0.9, 0.2, 0.0]]), torch.tensor([0]), margin=0.9)
@@ -70,16 +75,19 @@ def spread_loss(scores: Tensor, target: Tensor, *, margin: float = 0.9) -> Tenso
     target = target.long().unsqueeze(1)
     gap = (margin - (scores.gather(1, target) - scores)).clamp(min=0).square()
     # The target class itself would add a constant m².
-    return gap.scatter(1, target, 0.0).sum(1).mean()
+    return reduce_batch(gap.scatter(1, target, 0.0).sum(1), reduction)
 
 
-def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float = 0.0005) -> Tensor:
-    """Squared error, **summed** over pixels, mean over the batch, times a small weight.
+def reconstruction_loss(
+    reconstruction: Tensor, images: Tensor, *, weight: float = 0.0005, reduction: str = "mean"
+) -> Tensor:
+    """Squared error, **summed** over pixels, times a small weight.
 
     Args:
         reconstruction: `[B, C, H, W]`.
         images: the same shape.
         weight: 0.0005 in the paper.
+        reduction: `"mean"` or `"sum"` over the batch, or `"none"`.
 
     Example:
         >>> reconstruction_loss(torch.ones(2, 1, 28, 28), torch.zeros(2, 1, 28, 28))
@@ -91,17 +99,18 @@ def reconstruction_loss(reconstruction: Tensor, images: Tensor, *, weight: float
     if reconstruction.shape != images.shape:
         wanted, got = list(images.shape), list(reconstruction.shape)
         raise ValueError(f"reconstruction must have the images' shape {wanted}, got {got}")
-    return weight * (reconstruction - images).square().flatten(1).sum(1).mean()
+    return weight * reduce_batch((reconstruction - images).square().flatten(1).sum(1), reduction)
 
 
-def activation_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+def activation_cross_entropy(logits: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     r"""Cross-entropy over classes, taken on the activation **before** its sigmoid.
 
-    Rebuilding logits from saturated activations would give NaN; routing returns them for this.
+    Logits computed back from saturated activations would give NaN, so routing returns them.
 
     Args:
         logits: `[B, classes]`, as in `Output.logits`.
         target: class numbers `[B]`.
+        reduction: `"mean"` or `"sum"` over the batch, or `"none"`.
 
     Example:
         >>> activation_cross_entropy(torch.tensor([[100.0, 0.0]]), torch.tensor([0]))
@@ -109,11 +118,22 @@ def activation_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """
     check_tensor("logits", logits, "B classes")
     check_target(target, logits)
-    return F.cross_entropy(logits, target.long())
+    check_choice("reduction", reduction, REDUCTIONS)
+    return F.cross_entropy(logits, target.long(), reduction=reduction)
+
+
+def reduce_batch(losses: Tensor, reduction: str) -> Tensor:
+    """Losses `[B]` as their mean, their sum, or as they are.
+
+    >>> reduce_batch(torch.tensor([1.0, 3.0]), "sum")
+    tensor(4.)
+    """
+    check_choice("reduction", reduction, REDUCTIONS)
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
 def class_presence(scores: Tensor, target: Tensor) -> Tensor:
-    """Which classes are there, as 0 and 1 in the shape of `scores`."""
+    """Which classes are present, as 0 and 1 in the shape of `scores`."""
     check_tensor("scores", scores, "B classes")
     if isinstance(target, Tensor) and target.ndim == 2:
         if target.shape != scores.shape:
@@ -125,7 +145,7 @@ def class_presence(scores: Tensor, target: Tensor) -> Tensor:
 
 
 def check_presence(target: Tensor) -> None:
-    """Check that presences lie in 0..1; only on the CPU, where looking costs nothing."""
+    """Check that presences lie in 0..1; on the CPU only, because a GPU would have to be waited for."""
     if target.is_complex():
         raise ValueError(f"target [B, classes] must hold 0 and 1, got {target.dtype}")
     if target.device.type == "cpu" and target.numel() and not torch.compiler.is_compiling():
@@ -172,8 +192,16 @@ class MarginLoss(nn.Module):
     tensor(0.0100)
     """
 
-    def __init__(self, *, positive: float = 0.9, negative: float = 0.1, absent_weight: float = 0.5) -> None:
+    def __init__(
+        self,
+        *,
+        positive: float = 0.9,
+        negative: float = 0.1,
+        absent_weight: float = 0.5,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
         self.positive = check_number("positive", positive)
         self.negative = check_number("negative", negative)
         self.absent_weight = check_number("absent_weight", absent_weight)
@@ -181,7 +209,12 @@ class MarginLoss(nn.Module):
     def forward(self, scores: Tensor, target: Tensor) -> Tensor:
         """See `margin_loss`."""
         return margin_loss(
-            scores, target, positive=self.positive, negative=self.negative, absent_weight=self.absent_weight
+            scores,
+            target,
+            positive=self.positive,
+            negative=self.negative,
+            absent_weight=self.absent_weight,
+            reduction=self.reduction,
         )
 
 
@@ -193,8 +226,9 @@ class SpreadLoss(nn.Module):
     tensor(0.0100)
     """
 
-    def __init__(self, schedule: Callable[[int], float]) -> None:
+    def __init__(self, schedule: Callable[[int], float], *, reduction: str = "mean") -> None:
         super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
         if not callable(schedule):
             raise ValueError(
                 f"schedule must map steps to margins, as SpreadMarginSchedule does, got {schedule!r}"
@@ -204,7 +238,7 @@ class SpreadLoss(nn.Module):
 
     def forward(self, scores: Tensor, target: Tensor) -> Tensor:
         """See `spread_loss`; set `step` before each call, as the training engine does."""
-        return spread_loss(scores, target, margin=self.schedule(self.step))
+        return spread_loss(scores, target, margin=self.schedule(self.step), reduction=self.reduction)
 
 
 class ReconstructionLoss(nn.Module):
@@ -214,13 +248,14 @@ class ReconstructionLoss(nn.Module):
     tensor(0.3920)
     """
 
-    def __init__(self, *, weight: float = 0.0005) -> None:
+    def __init__(self, *, weight: float = 0.0005, reduction: str = "mean") -> None:
         super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
         self.weight = check_number("weight", weight)
 
     def forward(self, reconstruction: Tensor, images: Tensor) -> Tensor:
         """See `reconstruction_loss`."""
-        return reconstruction_loss(reconstruction, images, weight=self.weight)
+        return reconstruction_loss(reconstruction, images, weight=self.weight, reduction=self.reduction)
 
 
 class ActivationCrossEntropy(nn.Module):
@@ -230,6 +265,10 @@ class ActivationCrossEntropy(nn.Module):
     tensor(0.)
     """
 
+    def __init__(self, *, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """See `activation_cross_entropy`."""
-        return activation_cross_entropy(logits, target)
+        return activation_cross_entropy(logits, target, reduction=self.reduction)

@@ -10,6 +10,7 @@ Example:
     >>> assert_child_permutation(layer, children)
     >>> assert_finite_everywhere(layer, children)
     >>> assert_gradcheck(layer, children)
+    >>> assert_gradient_accurate(layer, children)
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ FORMS = (_plain, _fused)
 
 
 def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
-    """At every iteration each child that has a parent is shared out wholly: its couplings add up to 1.
+    """At every iteration the couplings of each child that has a parent add up to 1.
 
-    The sum runs over all parents of the child, at all positions. (A leaky routing keeps a part for itself and
-    does not fall under this law.)
+    The sum is over all parents of the child, at all positions. (In leaky routing a child may also choose no
+    parent; this law does not apply to it.)
     """
     votes = layer.votes(capsules)
-    activation = capsules.activation.flatten(1)
-    for number, routed in enumerate(layer.routing.history(votes, activation), start=1):
+    activation, start = capsules.activation.flatten(1), layer._start(votes, None)
+    for number, routed in enumerate(layer.routing.history(votes, activation, start), start=1):
         coupling = routed.coupling
         assert coupling is not None
         assert bool((coupling >= 0).all()), f"a coupling is negative at iteration {number}"
@@ -61,15 +62,13 @@ def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol
             totals = slots.index_add(1, votes.index.flatten(), shares.flatten(1))[:, :-1]
             has_parent = torch.bincount(votes.index.flatten(), minlength=slots.shape[1])[:-1] > 0
             outside = shares[:, votes.index == votes.total_children]
-            assert bool((outside == 0).all()), (
-                f"something is assigned outside the image at iteration {number}"
-            )
+            assert bool((outside == 0).all()), f"a coupling outside the image is not 0 at iteration {number}"
         wanted = has_parent.to(totals).expand_as(totals)
         _assert_close(totals, wanted, atol, f"couplings of a child add up to 1 at iteration {number}")
 
 
 def assert_batch_independent(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
-    """Samples do not see each other: each row of a batch equals the same row alone."""
+    """Samples are independent: each row of a batch equals the same row alone."""
     for form in FORMS:
         together = form(layer, capsules)
         for row in range(capsules.pose.shape[0]):
@@ -90,14 +89,14 @@ def assert_child_permutation(
 ) -> None:
     """Children in another order, with their weights, give the same parents, and the couplings in that order.
 
-    On a grid the types at each place are permuted, elsewhere all children.
+    On a grid the types at each position are permuted, elsewhere all children.
 
     Args:
         layer: the layer.
         capsules: children that fit it.
         permute_weight: `(weight, order) -> weight` in the new order; needed for layers of your own whose
-            weight does not begin with children (or with places and types, type fastest).
-        atol: largest difference that counts as none.
+            weight does not begin with children (or with positions and types, type fastest).
+        atol: largest difference that is accepted.
     """
     order = torch.randperm(capsules.pose.shape[-2])
     moved = Capsules(capsules.pose[..., order, :], capsules.activation[..., order])
@@ -160,6 +159,72 @@ def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) ->
     pose = capsules.pose.detach().double().requires_grad_()
     activation = capsules.activation.detach().double().requires_grad_()
     assert torch.autograd.gradcheck(run, (pose, activation, *parameters), **options)
+
+
+def assert_gradient_accurate(
+    layer: CapsuleLayer, capsules: Capsules, *, multiple: float = 100.0, floor: float = 1e-3, trials: int = 3
+) -> None:
+    r"""Gradients in float32 are as close to those in float64 as the rounding of the inputs allows.
+
+    The error is the norm of the difference over the norm of the float64 gradients, by poses, activations and
+    all parameters together. It is compared with the sensitivity of the problem: the largest change of the
+    float64 gradients, measured in the same way, when every input and parameter moves by one unit in its last
+    float32 place, up or down at random. The error must not exceed `multiple * sensitivity + floor`. So an
+    ill-conditioned problem may have a large error, but a well-conditioned one may not.
+
+    Args:
+        layer: the layer.
+        capsules: children that fit it.
+        multiple: how many times the sensitivity the error may be.
+        floor: the error that is always allowed; a routing rounds many times, and its inputs only once.
+        trials: how many random changes of the inputs are tried.
+
+    Example:
+        >>> from torchcaps import Capsules, DenseCaps
+        >>> layer = DenseCaps(6, 16, 5, 16, pose="matrix", routing="em")
+        >>> assert_gradient_accurate(layer, Capsules(torch.randn(2, 6, 16), torch.rand(2, 6)))
+    """
+    single = deepcopy(layer).float()
+    double = deepcopy(single).double()
+    inputs = Capsules(*(values.detach().float() for values in capsules))
+    exact = _gradients(double, _to_double(inputs), _plain)
+    scale = exact.norm().clamp(min=torch.finfo(torch.float32).tiny)
+    sensitivity = 0.0
+    for _ in range(trials):
+        moved = deepcopy(double)
+        with torch.no_grad():
+            for parameter in moved.parameters():
+                parameter.copy_(_last_place(parameter))
+        nearby = _gradients(moved, Capsules(*map(_last_place, _to_double(inputs))), _plain)
+        sensitivity = max(sensitivity, float((nearby - exact).norm() / scale))
+    allowed = multiple * sensitivity + floor
+    for form, name in zip(FORMS, ("plain", "fused")):
+        error = float((_gradients(single, inputs, form) - exact).norm() / scale)
+        assert error <= allowed, (
+            f"float32 gradients of the {name} form: off by {error:.2g} of their norm, allowed: "
+            f"{allowed:.2g} ({multiple:g} times the change by the last place of the inputs, plus {floor:g})"
+        )
+
+
+def _gradients(
+    layer: CapsuleLayer, capsules: Capsules, form: Callable[[CapsuleLayer, Capsules], RoutingOutput]
+) -> Tensor:
+    """All gradients of the outputs' sum in one float64 vector."""
+    inputs = Capsules(*(values.clone().requires_grad_() for values in capsules))
+    parents = form(layer, inputs)
+    wanted = [*inputs, *layer.parameters()]
+    gradients = torch.autograd.grad(parents.pose.sum() + parents.logits.sum(), wanted, allow_unused=True)
+    return torch.cat([g.double().flatten() for g in gradients if g is not None])
+
+
+def _to_double(capsules: Capsules) -> Capsules:
+    return Capsules(*(values.double() for values in capsules))
+
+
+def _last_place(values: Tensor) -> Tensor:
+    """Each number moved by one unit in its last float32 place, up or down at random."""
+    up = torch.randint(2, values.shape, device=values.device) * 2 - 1
+    return values * (1 + up * torch.finfo(torch.float32).eps)
 
 
 def _permute_children(weight: Tensor, order: Tensor) -> Tensor:

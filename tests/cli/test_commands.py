@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from torchcaps.cli import main
-from torchcaps.data.formats.norb import write_matrix
+from torchcaps.data.formats.matrix import write_matrix
 
 TINY = ["--set", "model.options.stages=[[4], [4]]", "--epochs", "1"]
 

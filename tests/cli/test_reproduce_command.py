@@ -1,4 +1,4 @@
-"""What `torchcaps reproduce` says, and how it ends."""
+"""What `torchcaps reproduce` prints, and its exit codes."""
 
 import signal
 from pathlib import Path
@@ -9,8 +9,7 @@ from torch import Tensor
 from torchcaps.cli import main
 from torchcaps.cli.progress import LineProgress
 from torchcaps.experiments import listing
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.training import default_recipe
 from torchcaps.training.checkpoint import Position
 
@@ -20,21 +19,22 @@ RECIPE = default_recipe("pooled_cnn", "digits").override(
 
 
 @pytest.fixture(autouse=True)
-def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture
 def claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The experiments are one: a small training."""
+    """Replace all experiments by one short training."""
 
-    def run(study: Study) -> None:
+    def experiment(study: Study) -> None:
         study.train("cnn", RECIPE)
-        study.verdict(True, "it does")
+        study.add_table("Rows", ["name", "error (%)"], [["a", 12.5], ["b", None]], caption="A caption.")
+        study.add_verdict(True, "It does.")
 
-    made = Claim("sample", "a claim", "nobody", "much data", "little data", 1, run)
-    monkeypatch.setattr(listing, "find_claim", lambda name: made)
+    sample = Claim("sample", "a claim", "a paper", "large data", "small data", 1, experiment)
+    monkeypatch.setattr(listing, "find_claim", lambda name: sample)
 
 
 def run(*words: str, code: int = 0) -> None:
@@ -44,56 +44,70 @@ def run(*words: str, code: int = 0) -> None:
 
 
 @pytest.mark.usefixtures("claim")
-def test_an_interrupted_experiment_says_so_and_how_to_go_on(
+def test_interrupted_experiment_prints_how_to_continue(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(LineProgress, "step", impatient)
+        patch.setattr(LineProgress, "step", interrupt)
         run("sample", "--quick", "--out", "my folder", "--seed", "2", code=130)
-    said = capsys.readouterr().out
-    assert "interrupted after step 1, saved." in said
-    assert "train --resume" not in said
-    assert "Go on with: torchcaps reproduce sample --quick --out 'my folder' --seed 2" in said
+    printed = capsys.readouterr().out
+    assert "after step 1" in printed
+    assert "train --resume" not in printed
+    assert "To continue: torchcaps reproduce sample --quick --out 'my folder' --seed 2" in printed
     run("sample", "--quick", "--out", "my folder", "--seed", "2")
-    said = capsys.readouterr().out
-    assert "going on after step 1" in said
-    assert "Data: little data" in said
+    printed = capsys.readouterr().out
+    assert "after step 1" in printed
+    assert "Data: small data" in printed
 
 
-def impatient(watcher: LineProgress, position: Position, tally: Tensor) -> None:
+def interrupt(callback: LineProgress, position: Position, tally: Tensor) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_interrupted_between_trainings_it_says_so_too(
+def test_interruption_between_two_trainings_prints_how_to_continue(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    def interrupted(_: object) -> None:
+    def experiment(_: object) -> None:
         raise KeyboardInterrupt
 
-    made = Claim("sample", "a claim", "nobody", "much", "little", 1, interrupted)
-    monkeypatch.setattr(listing, "find_claim", lambda name: made)
+    sample = Claim("sample", "a claim", "a paper", "large", "small", 1, experiment)
+    monkeypatch.setattr(listing, "find_claim", lambda name: sample)
     run("sample", code=130)
-    assert "Go on with: torchcaps reproduce sample\n" in capsys.readouterr().out
+    assert "To continue: torchcaps reproduce sample\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("claim")
-def test_a_budget_used_up_is_no_failure(capsys: pytest.CaptureFixture) -> None:
+def test_used_up_budget_is_not_an_error(capsys: pytest.CaptureFixture) -> None:
     run("sample", "--quick", "--budget", "0s")
-    said = capsys.readouterr().out
-    assert "train --resume" not in said
-    assert "Go on with: torchcaps reproduce sample --quick" in said
+    printed = capsys.readouterr().out
+    assert "train --resume" not in printed
+    assert "To continue: torchcaps reproduce sample --quick" in printed
+
+
+@pytest.mark.usefixtures("claim")
+def test_result_is_printed_with_numbers_as_in_the_report(capsys: pytest.CaptureFixture) -> None:
+    run("sample", "--quick")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["a", "12.5"] in lines
+    assert ["b", "–"] in lines
+    assert ["The", "claim", "holds", "here.", "It", "does."] in lines
 
 
 @pytest.mark.usefixtures("claim")
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "message"),
     [
         (["--seed", "-1"], "--seed"),
         (["--data-dir", "nowhere"], "nowhere: there is no such folder"),
         (["--out", "note"], "--out note is a file"),
     ],
 )
-def test_a_wrong_option_is_named(words: list[str], named: str, capsys: pytest.CaptureFixture) -> None:
-    Path("note").write_text("mine")
+def test_error_names_the_wrong_option(words: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
+    Path("note").write_text("a note")
     run("sample", *words, code=2)
-    assert named in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+def test_error_without_a_name_says_where_names_are_listed(capsys: pytest.CaptureFixture) -> None:
+    run(code=2)
+    assert "torchcaps reproduce --list" in capsys.readouterr().err

@@ -11,7 +11,7 @@ def images() -> torch.Tensor:
     return torch.randint(0, 256, (6, 2, 48, 48), dtype=torch.uint8)
 
 
-def test_nothing_asked_only_scales(images: torch.Tensor) -> None:
+def test_without_options_images_are_only_scaled_to_0_1(images: torch.Tensor) -> None:
     plain = Preprocess()
     assert torch.equal(plain.test(images), images.float() / 255)
     assert torch.equal(plain.train(images, plain.draw(6, torch.Generator())), images.float() / 255)
@@ -34,7 +34,7 @@ def test_training_varies_and_test_does_not(images: torch.Tensor) -> None:
     assert torch.equal(pipeline.test(images), pipeline.test(images))
 
 
-def test_images_do_not_see_each_other(images: torch.Tensor) -> None:
+def test_images_are_independent(images: torch.Tensor) -> None:
     pipeline = Preprocess(translate=2, crop=32, brightness=0.2, contrast=0.2, standardize=True)
     numbers = pipeline.draw(6, torch.Generator())
     together = pipeline.train(images, numbers)
@@ -55,12 +55,12 @@ def test_one_option_does_not_change_the_numbers_of_another(images: torch.Tensor)
         ({"translate": 1.5}, "'translate' must be a whole number"),
         ({"crop": 0}, "'crop' must be a whole number of at least 1"),
         ({"crop": True}, "'crop'"),
-        ({"brightness": "much"}, "'brightness' must be a number"),
+        ({"brightness": "much"}, "'brightness' must be a finite number"),
         ({"contrast": float("nan")}, "'contrast'"),
-        ({"standardize": 1}, "'standardize' must be true or false"),
+        ({"standardize": 1}, "'standardize' must be True or False"),
         ({"resize": 20, "crop": 32}, "does not fit"),
-        ({"rotate": -5}, "'rotate' must be a number of at least 0"),
-        ({"rotate": float("inf")}, "'rotate' must be a number of at least 0"),
+        ({"rotate": -5}, "'rotate' must be a finite number of at least 0"),
+        ({"rotate": float("inf")}, "'rotate' must be a finite number of at least 0"),
         ({"scale": 1.0}, "'scale' must be less than 1"),
         ({"standardise": True}, "did you mean 'standardize'"),
     ],
@@ -91,12 +91,12 @@ def test_half_of_the_images_are_flipped_and_nothing_else_changes() -> None:
     assert torch.equal(flipping.test(images), plain.test(images))
 
 
-def test_turning_comes_before_shifting_and_only_in_training() -> None:
+def test_rotation_comes_before_translation_and_only_in_training() -> None:
     images = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8)
     both, shifting = Preprocess(rotate=15, scale=0.1, translate=2), Preprocess(translate=2)
     numbers = both.draw(40, torch.Generator().manual_seed(0))
-    turned = transforms.rotate_with(images, 15, 0.1, numbers[:, 7:9])
-    expected = transforms.translate_with(turned, 2, numbers[:, 0:2])
+    turned = transforms.rotate(images, 15, 0.1, numbers[:, 7:9])
+    expected = transforms.translate(turned, 2, numbers[:, 0:2])
     assert torch.equal(both.train(images, numbers), expected)
     assert torch.equal(both.test(images), shifting.test(images))
 
@@ -105,10 +105,10 @@ def test_turning_comes_before_shifting_and_only_in_training() -> None:
     ("options", "numbers"),
     [({"translate": 2}, 6), ({"flip": True}, 7), ({"rotate": 10}, 9), ({"scale": 0.1}, 9)],
 )
-def test_recipes_without_turning_draw_what_they_always_drew(options: dict, numbers: int) -> None:
+def test_recipes_without_rotation_draw_the_same_numbers_as_before(options: dict, numbers: int) -> None:
     assert Preprocess(**options).draw(3, torch.Generator()).shape == (3, numbers)
 
 
 def test_flip_must_be_true_or_false() -> None:
-    with pytest.raises(ValueError, match="'flip' must be true or false"):
+    with pytest.raises(ValueError, match="'flip' must be True or False"):
         Preprocess(flip=1)

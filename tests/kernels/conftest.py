@@ -21,22 +21,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def needs_build() -> Iterator[None]:
     """Kernels on, whatever the environment says, and the same numbers in every run."""
-    from torchcaps.kernels import choice
-
-    before = choice._enabled, torch.get_num_threads()
-    choice._enabled = True
+    threads = torch.get_num_threads()
     torch.manual_seed(0)
     # Threads wait in a spin for the next operator, which small operators on a busy machine pay for.
     torch.set_num_threads(1)
-    yield
-    choice._enabled = before[0]
-    torch.set_num_threads(before[1])
+    with kernels.enabled():
+        yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=["avx512", "avx2", "baseline"])
 def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
     """Every set that this processor has, one after the other."""
-    from torchcaps.kernels.choice import native
+    from torchcaps.kernels.dispatch import native
 
     assert native is not None
     if request.param not in native.available():

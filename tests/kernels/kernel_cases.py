@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchcaps.routing import Routed, Routing
+from torchcaps.routing import Routing, RoutingOutput
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
 # Relative to the largest number of a tensor.
@@ -43,7 +43,9 @@ def conv(
     kernel_size: int = 3, stride: int = 2, padding: int = 1, dtype: torch.dtype = torch.float64,
 ) -> Case:  # fmt: skip
     def geometry(pose: Tensor, weight: Tensor) -> Votes:
-        return ConvVotes(pose, weight, kernel_size=kernel_size, stride=stride, padding=padding, matrix=True)
+        return ConvVotes(
+            pose, weight, kernel_size=kernel_size, stride=stride, padding=padding, space="matrix"
+        )
 
     return Case(
         torch.randn(batch, height, width, types, 16, dtype=dtype),
@@ -58,7 +60,7 @@ def classes(batch: int = 2, types: int = 3, parents: int = 5, dtype: torch.dtype
         torch.randn(batch, 3, 2, types, 16, dtype=dtype),
         matrix_weight(types, parents, dtype=dtype),
         torch.rand(batch, 6 * types, dtype=dtype),
-        lambda pose, weight: ClassVotes(pose, weight, matrix=True),
+        lambda pose, weight: ClassVotes(pose, weight, space="matrix"),
     )
 
 
@@ -69,7 +71,7 @@ def dense_matrix(
         torch.randn(batch, children, 16, dtype=dtype),
         matrix_weight(children, parents, dtype=dtype),
         torch.rand(batch, children, dtype=dtype),
-        lambda pose, weight: DenseVotes(pose, weight, matrix=True),
+        lambda pose, weight: DenseVotes(pose, weight, space="matrix"),
     )
 
 
@@ -80,7 +82,7 @@ def shared_matrix(
         torch.randn(batch, children, 16, dtype=dtype),
         matrix_weight(parents, dtype=dtype),
         torch.rand(batch, children, dtype=dtype),
-        lambda pose, weight: SharedVotes(pose, weight, matrix=True),
+        lambda pose, weight: SharedVotes(pose, weight, space="matrix"),
     )
 
 
@@ -97,8 +99,8 @@ def vectors(
     )
 
 
-def outputs(routed: Routed) -> list[Tensor]:
-    return [routed.pose, routed.activation, routed.logit]
+def outputs(routed: RoutingOutput) -> list[Tensor]:
+    return [routed.pose, routed.activation, routed.logits]
 
 
 def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,7 +108,8 @@ def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], lis
     pose, weight, activation = leaves = case.leaves()
     routing.zero_grad()
     routed = routing(case.geometry(pose, weight), activation, coupling=not fused)
-    assert (routed.coupling is None) == fused, "the other form was taken"
+    if fused:
+        assert routing.fused(case.geometry(pose, weight), activation) is not None, "no kernel fits"
     chooser = torch.Generator().manual_seed(7)
     loss = sum(
         (out * torch.randn(out.shape, generator=chooser).to(out.dtype)).sum() for out in outputs(routed)

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Run the kernel tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer (GCC, Linux).
-# Usage: tests/kernels/sanitize.sh [python]
+# test_arguments.py calls the operators with wrong arguments: here, a read out of bounds would show.
+# Usage: tests/kernels/sanitize.sh [python [options of pytest]]
 set -eu
 cd "$(dirname "$0")/../.."
 python=$(realpath -s "${1:-.venv/bin/python}")
+[ $# -eq 0 ] || shift
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 
@@ -18,4 +20,5 @@ ls "$build"/torchcaps/kernels/_native*.so
 # Operators that PyTorch only traces run the same code, so the tests that compile or export are left out.
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$build" TORCHCAPS_KERNELS=on \
-    "$python" -m pytest -p no:cacheprovider tests/kernels -k "not compile and not export and not opcheck and not without"
+    "$python" -m pytest -p no:cacheprovider tests/kernels \
+    -k "not compile and not export and not opcheck and not without" "$@"

@@ -11,9 +11,9 @@ from torchcaps.routing import DynamicRouting
 OPTIONS = {
     "paper": {},
     "fixed point": {"update": "fixed_point"},
-    "bias": {"bias": True, "pose_size": 7},
+    "bias": {"bias": True, "pose_dim": 7},
     "leaky": {"leaky": True, "iterations": 4},
-    "last": {"gradient": "last", "bias": True, "pose_size": 7},
+    "last": {"gradient": "last", "bias": True, "pose_dim": 7},
     "leaky fixed point, last": {"leaky": True, "update": "fixed_point", "gradient": "last"},
     "one": {"iterations": 1},
 }
@@ -56,7 +56,7 @@ def test_any_shape(shared, batch, children, parents, size_in, size_out, double, 
 
 
 def test_one_bias_for_all_types():
-    assert_forms_agree(DynamicRouting(bias=True, pose_size=7).double(), vectors())
+    assert_forms_agree(DynamicRouting(bias=True, pose_dim=7).double(), vectors())
 
 
 def test_inputs_need_not_be_contiguous():
@@ -86,5 +86,4 @@ def test_gradients_by_finite_differences(shared, update):
 
 def test_other_squashes_take_the_plain_form():
     case = vectors()
-    routed = DynamicRouting(squash="tanh")(case.votes(), case.activation, coupling=False)
-    assert routed.coupling is not None
+    assert DynamicRouting(squash="tanh").fused(case.votes(), case.activation) is None

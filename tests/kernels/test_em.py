@@ -11,7 +11,7 @@ from torchcaps.routing import EMRouting
 CASES = {"conv": conv, "class": classes, "dense": dense_matrix, "shared": shared_matrix}
 OPTIONS = {
     "paper": {},
-    "normalised": {"normalise_mass": True, "inverse_temperature": 0.5, "beta_a": 0.3},
+    "normalized": {"normalize_mass": True, "inverse_temperature": 0.5, "beta_a": 0.3},
     "mixing": {"activation": "mixing"},
     "constant temperature": {"decay": 0.0, "epsilon": 1e-3},
     "one": {"iterations": 1},
@@ -106,7 +106,7 @@ def test_inputs_need_not_be_contiguous():
 
 def test_gradients_by_finite_differences():
     case = conv(1, 3, 4, 1, 2, 2, 1, 0)
-    routing = routing_for(case, normalise_mass=True, inverse_temperature=1.0)
+    routing = routing_for(case, normalize_mass=True, inverse_temperature=1.0)
 
     def fused(pose, weight, activation, *beta):
         routed = torch.func.functional_call(
@@ -139,3 +139,10 @@ def test_second_derivatives_say_what_to_do(iterations):
     (slope,) = torch.autograd.grad(routed.pose.sum(), pose, create_graph=True)
     with pytest.raises(NotImplementedError, match="disabled"):
         slope.sum().backward()
+
+
+def test_many_geometries_in_turn():
+    """More than the cache of inverted indices holds, forward and backward, each twice."""
+    cases = [conv(1, 3 + k // 5, 3 + k % 5, 1, 2, stride=1 + k % 2) for k in range(20)]
+    for case in [*cases, *cases]:
+        assert_forms_agree(EMRouting(2).double(), case)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 from kernel_cases import classes, conv, dense_matrix, outputs, run, shared_matrix, vectors
 
 from torchcaps import kernels
-from torchcaps.kernels import choice
+from torchcaps.kernels import dispatch
 from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward
 from torchcaps.kernels.em import em_backward, em_forward
 from torchcaps.layers import ClassCaps, ConvCaps, DenseCaps
 from torchcaps.routing import DynamicRouting, EMRouting
+from torchcaps.votes import DenseVotes
 
 FORMS = {
-    "em conv": lambda **sizes: (EMRouting(4, normalise_mass=True, inverse_temperature=0.5), conv(**sizes)),
+    "em conv": lambda **sizes: (EMRouting(4, normalize_mass=True, inverse_temperature=0.5), conv(**sizes)),
     "em class": lambda **sizes: (EMRouting(5, activation="mixing"), classes(**sizes)),
-    "dynamic dense": lambda **sizes: (DynamicRouting(4, bias=True, pose_size=7), vectors(**sizes)),
+    "dynamic dense": lambda **sizes: (DynamicRouting(4, bias=True, pose_dim=7), vectors(**sizes)),
     "dynamic shared": lambda **sizes: (DynamicRouting(4), vectors(shared=True, **sizes)),
 }
 each_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -173,12 +175,27 @@ def test_export_without_custom_operators():
 def test_plain_where_kernels_do_not_fit():
     case = conv(dtype=torch.float32)
     votes, activation = case.votes(), case.activation
-    assert EMRouting()(votes, activation).coupling is not None
-    assert EMRouting()(votes, activation, votes.initial(), coupling=False).coupling is not None
-    assert EMRouting(covariance="full")(votes, activation, coupling=False).coupling is not None
+    assert EMRouting().fused(votes, activation) is not None
+    assert EMRouting(covariance="full").fused(votes, activation) is None
+    assert EMRouting(activation="mixing_layer").fused(votes, activation) is None
     with kernels.disabled():
-        assert EMRouting()(votes, activation, coupling=False).coupling is not None
-    assert EMRouting()(votes, activation, coupling=False).coupling is None
+        assert EMRouting().fused(votes, activation) is None
+
+
+class Doubled(DenseVotes):
+    """A geometry of a user's own: every vote counts twice."""
+
+    def compute(self, poses):
+        return 2 * super().compute(poses)
+
+
+@pytest.mark.parametrize(("routing", "make"), [(EMRouting(), dense_matrix), (DynamicRouting(), vectors)])
+def test_subclasses_of_votes_take_the_plain_form(routing, make):
+    case = make(dtype=torch.float32)
+    votes = Doubled(case.pose, case.weight, "matrix" if make is dense_matrix else "vector")
+    assert routing.fused(votes, case.activation) is None
+    plain = routing(votes, case.activation, coupling=True)
+    assert torch.equal(routing(votes, case.activation).pose, plain.pose)
 
 
 def test_transforms_take_the_plain_form():
@@ -198,9 +215,63 @@ def test_transforms_take_the_plain_form():
 def test_half_precision_is_routed_in_float32():
     case = conv(dtype=torch.float32)
     half = case.geometry(case.pose.bfloat16(), case.weight.bfloat16())
-    routed = EMRouting()(half, case.activation.bfloat16(), coupling=False)
-    assert routed.coupling is None
-    assert routed.pose.dtype == torch.float32
+    assert EMRouting().fused(half, case.activation) is not None
+    assert EMRouting()(half, case.activation.bfloat16()).pose.dtype == torch.float32
+
+
+def test_disabling_holds_for_one_thread():
+    """Two threads that enter A, B and leave A, B do not see each other, and leave nothing behind."""
+    turn = threading.Barrier(2, timeout=10)
+    seen = {}
+
+    def work(name, first):
+        states = [kernels.status().enabled]
+        if not first:
+            turn.wait()
+        with kernels.disabled():
+            states.append(kernels.status().enabled)
+            if first:
+                turn.wait()
+            turn.wait()
+            if not first:
+                turn.wait()
+        states.append(kernels.status().enabled)
+        if first:
+            turn.wait()
+        seen[name] = states
+
+    before = kernels.status().enabled
+    threads = [threading.Thread(target=work, args=(name, name == "A")) for name in "AB"]
+    for thread in threads:
+        thread.start()
+    with kernels.enabled():
+        during = kernels.status().enabled
+    for thread in threads:
+        thread.join()
+    assert during
+    default = dispatch._default
+    assert seen == {"A": [default, False, default], "B": [default, False, default]}
+    assert kernels.status().enabled == before
+
+
+def test_blocks_nest():
+    with kernels.disabled():
+        with kernels.enabled():
+            assert kernels.status().enabled
+        assert kernels.status().reason == "inside disabled()"
+        assert not kernels.status().enabled
+    assert kernels.status().enabled
+
+
+def test_compiled_code_follows_disabled():
+    def fits(values):
+        return values + 1 if dispatch.fits(values) else values - 1
+
+    compiled = torch.compile(fits, fullgraph=True, backend="eager")
+    assert compiled(torch.zeros(1)) == 1
+    with kernels.disabled():
+        assert compiled(torch.zeros(1)) == -1
+    assert compiled(torch.zeros(1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,19 +286,19 @@ def test_half_precision_is_routed_in_float32():
 def test_environment_decides(monkeypatch, wish, built, says):
     monkeypatch.setenv("TORCHCAPS_KERNELS", wish)
     if not built:
-        monkeypatch.setattr(choice, "native", None)
-        monkeypatch.setattr(choice, "_missing", "no compiler")
-    assert choice._from_environment() == says
+        monkeypatch.setattr(dispatch, "native", None)
+        monkeypatch.setattr(dispatch, "_missing", "no compiler")
+    assert dispatch._from_environment() == says
 
 
 def test_impossible_wishes_are_errors(monkeypatch):
     monkeypatch.setenv("TORCHCAPS_KERNELS", "maybe")
     with pytest.raises(ValueError, match="must be 'on' or 'off'"):
-        choice._from_environment()
+        dispatch._from_environment()
     monkeypatch.setenv("TORCHCAPS_KERNELS", "on")
-    monkeypatch.setattr(choice, "native", None)
+    monkeypatch.setattr(dispatch, "native", None)
     with pytest.raises(ImportError, match="TORCHCAPS_KERNELS=on, but"):
-        choice._from_environment()
+        dispatch._from_environment()
 
 
 def test_works_without_the_compiled_part():

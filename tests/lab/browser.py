@@ -1,4 +1,4 @@
-"""Looking at the lab as a person would: Debian's Chromium, driven by Playwright."""
+"""Opens the lab in Debian's Chromium with Playwright, and acts like a user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from lab_models import CARDS
 
+from torchcaps.lab.model_store import REQUIRED_MODELS, ModelKey, ModelStore
 from torchcaps.lab.server import create_app
-from torchcaps.lab.weights import NEEDED, Key, Shelf
 from torchcaps.training import load_weights
 
-SHOTS = Path(__file__).parents[2] / "artifacts" / "lab"
-# What a canvas shows, coarsely: browsers may blend the same picture a shade differently the second time.
-DRAWN = """canvas => {
+SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "lab"
+# A coarse copy of a canvas: a browser may blend the same picture slightly differently the second time.
+THUMBNAIL = """canvas => {
   const small = new OffscreenCanvas(32, 32).getContext("2d");
   small.drawImage(canvas, 0, 0, 32, 32);
   return Array.from(small.getImageData(0, 0, 32, 32).data, (value) => value >> 4).join();
@@ -27,15 +27,15 @@ DRAWN = """canvas => {
 
 
 def chromium() -> str | None:
-    """Where Chromium lies, if it is there."""
+    """The path of Chromium, if it is installed."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-def stocked_shelf() -> tuple[Shelf, set[Key]]:
-    """All networks of the lab, and which of them are trained: those that ship with the package."""
+def full_store() -> tuple[ModelStore, set[ModelKey]]:
+    """All networks of the lab, and the keys of those that are trained: the ones in the package."""
     networks, trained = {}, set()
-    for key in NEEDED:
+    for key in REQUIRED_MODELS:
         try:
             from torchcaps.models import pretrained_path
 
@@ -43,24 +43,24 @@ def stocked_shelf() -> tuple[Shelf, set[Key]]:
             trained.add(key)
         except (ImportError, ValueError, OSError):
             networks[key] = (CARDS[key].build(), CARDS[key])
-    return Shelf(networks), trained
+    return ModelStore(networks), trained
 
 
 def inside_window(page: Any, element: Any) -> bool:
-    """Whether an element is seen without scrolling."""
+    """Whether an element is visible without scrolling."""
     box, window = element.bounding_box(), page.viewport_size
     return bool(box["y"] >= 0 and box["y"] + box["height"] <= window["height"])
 
 
 @contextmanager
-def served(shelf: Shelf) -> Iterator[str]:
-    """A lab that listens on a free port; its address."""
+def serve(store: ModelStore) -> Iterator[str]:
+    """Run a lab on a free port; yields its URL."""
     import uvicorn
 
-    from torchcaps.cli.lab import bound
+    from torchcaps.cli.lab import bind_socket
 
-    listener = bound("127.0.0.1", 0)  # early visitors wait until the server takes them
-    server = uvicorn.Server(uvicorn.Config(create_app(shelf), log_level="warning"))
+    listener = bind_socket("127.0.0.1", 0)  # connections wait here until the server accepts them
+    server = uvicorn.Server(uvicorn.Config(create_app(store), log_level="warning"))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -71,53 +71,53 @@ def served(shelf: Shelf) -> Iterator[str]:
 
 @dataclass
 class Visit:
-    """A page of the lab, and everything that went wrong on it."""
+    """A page of the lab, and the errors that occurred on it."""
 
     page: Any
-    address: str
+    url: str
     name: str
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        here = urlsplit(self.address).netloc
-        self.page.on("console", lambda m: m.type in ("error", "warning") and self.complaints.append(m.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        host = urlsplit(self.url).netloc
+        self.page.on("console", lambda m: m.type in ("error", "warning") and self.errors.append(m.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on(
             "request",
-            lambda r: urlsplit(r.url).netloc not in (here, "") and self.complaints.append(f"asked {r.url}"),
+            lambda r: urlsplit(r.url).netloc not in (host, "") and self.errors.append(f"requested {r.url}"),
         )
 
-    def open(self, view: str) -> Any:
-        """Go to a view and wait for its first answer; the view."""
-        self.page.goto(f"{self.address}/#{view}")
-        shown = self.page.locator(f"#view-{view}")
-        shown.wait_for()
-        shown.locator(".card").first.wait_for(state="attached")
-        self.settle()
-        return shown
+    def open(self, name: str) -> Any:
+        """Open a view, wait for its first response, and return the view."""
+        self.page.goto(f"{self.url}/#{name}")
+        view = self.page.locator(f"#view-{name}")
+        view.wait_for()
+        view.locator(".card").first.wait_for(state="attached")
+        self.wait_idle()
+        return view
 
-    def settle(self) -> None:
-        """Wait until no answer is awaited."""
+    def wait_idle(self) -> None:
+        """Wait until no request is pending."""
         self.page.locator("#stage[aria-busy=false]").wait_for()
 
-    def answered(self, path: str, act: Callable[[], Any]) -> dict[str, Any]:
-        """Do something that asks the server, and wait for what it says."""
-        with self.page.expect_response(f"**/api/{path}") as waiting:
-            act()
-        self.settle()
-        assert waiting.value.ok, waiting.value.text()
-        return waiting.value.json()
+    def response_to(self, endpoint: str, action: Callable[[], Any]) -> dict[str, Any]:
+        """Do something that sends a request, and return the response."""
+        with self.page.expect_response(f"**/api/{endpoint}") as response:
+            action()
+        self.wait_idle()
+        assert response.value.ok, response.value.text()
+        return response.value.json()
 
-    def changes(self, canvas: Any, act: Callable[[], Any]) -> None:
-        """Do something, and wait until the canvas shows something else."""
+    def expect_change(self, canvas: Any, action: Callable[[], Any]) -> None:
+        """Do something, and wait until the canvas shows another picture."""
         before = canvas.evaluate("canvas => canvas.toDataURL()")
-        act()
+        action()
         self.page.wait_for_function(
             "([canvas, before]) => canvas.toDataURL() !== before", arg=[canvas.element_handle(), before]
         )
 
     def stroke(self, canvas: Any, *points: tuple[float, float]) -> None:
-        """Draw a line with the mouse through points given in 0..1 of an element."""
+        """Draw a line with the mouse; points are fractions of the element's size."""
         canvas.scroll_into_view_if_needed()
         box = canvas.bounding_box()
         places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
@@ -128,11 +128,11 @@ class Visit:
         self.page.mouse.up()
 
     def finish(self, view: str) -> None:
-        """Keep a picture; hold the page to what every view owes: nothing complains, nothing sticks out."""
-        SHOTS.mkdir(parents=True, exist_ok=True)
+        """Save a screenshot, and check what holds for every view: no errors, no horizontal overflow."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.mouse.move(0, 0)
         self.page.evaluate("scrollTo(0, 0)")
-        self.page.screenshot(path=SHOTS / f"{view}-{self.name}.png", full_page=True)
-        wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{wide} px stick out"
-        assert not self.complaints, self.complaints
+        self.page.screenshot(path=SCREENSHOTS / f"{view}-{self.name}.png", full_page=True)
+        overflow = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overflow <= 0, f"the page is {overflow} px wider than the window"
+        assert not self.errors, self.errors

@@ -1,41 +1,41 @@
-"""A lab that runs and a browser to visit it; without Chromium or Playwright, a reason to skip.
+"""A running lab and a browser; skips if Chromium or Playwright is missing.
 
-Kept for one module at a time: Playwright holds an event loop, in which other tests could not run theirs.
+Scoped to one module: Playwright keeps an event loop running, in which other tests could not run theirs.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import chromium, served, stocked_shelf
+from browser import chromium, full_store, serve
 
-from torchcaps.lab.weights import Key, Shelf
-
-
-@pytest.fixture(scope="module")
-def stock() -> tuple[Shelf, set[Key]]:
-    return stocked_shelf()
+from torchcaps.lab.model_store import ModelKey, ModelStore
 
 
 @pytest.fixture(scope="module")
-def trained(stock: tuple[Shelf, set[Key]]) -> set[Key]:
-    return stock[1]
+def networks() -> tuple[ModelStore, set[ModelKey]]:
+    return full_store()
 
 
 @pytest.fixture(scope="module")
-def lab(stock: tuple[Shelf, set[Key]]) -> Iterator[str]:
-    with served(stock[0]) as address:
-        yield address
+def trained(networks: tuple[ModelStore, set[ModelKey]]) -> set[ModelKey]:
+    return networks[1]
+
+
+@pytest.fixture(scope="module")
+def lab(networks: tuple[ModelStore, set[ModelKey]]) -> Iterator[str]:
+    with serve(networks[0]) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no Playwright here: pip install playwright"
+        "playwright.sync_api", reason="Playwright is missing: pip install playwright"
     )
     path = chromium()
     if path is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
+        pytest.skip("Chromium is missing: apt-get install chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from torchcaps.lab.weights import Shelf
+from torchcaps.lab.model_store import ModelStore
 from torchcaps.training import ModelCard
 
 DIGITS = tuple(str(digit) for digit in range(10))
@@ -23,7 +23,7 @@ CARDS = {
 }
 
 
-def untrained_shelf() -> Shelf:
-    """All networks of the lab, untrained and always the same."""
+def untrained_store() -> ModelStore:
+    """All networks of the lab, untrained, with the same weights on every call."""
     torch.manual_seed(0)
-    return Shelf({key: (card.build(), card) for key, card in CARDS.items()})
+    return ModelStore({key: (card.build(), card) for key, card in CARDS.items()})

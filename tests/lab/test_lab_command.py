@@ -1,4 +1,4 @@
-"""`torchcaps lab` from the outside: starts soon, stops cleanly, says what is in the way."""
+"""The command `torchcaps lab`: it starts quickly, stops cleanly, and explains what prevents a start."""
 
 import errno
 import json
@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from asyncio import CancelledError
+from collections.abc import Iterator
 
 import pytest
 import typer
@@ -19,19 +20,27 @@ from typer.testing import CliRunner
 
 from torchcaps.cli import lab as command
 from torchcaps.cli.app import app
-from torchcaps.lab.weights import NEEDED
+from torchcaps.lab.model_store import REQUIRED_MODELS
 
 RUNNER = CliRunner()
 
 
-def test_it_starts_answers_and_stops_on_ctrl_c() -> None:
+@pytest.fixture
+def used_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_the_server_starts_and_stops_on_ctrl_c() -> None:
     with lab_process() as (process, port):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status", timeout=30) as answer:
-            assert len(json.load(answer)["models"]) == len(NEEDED)
-        # A connection left open, as a browser does, must not keep the server alive.
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as open_connection:
-            open_connection.sendall(b"GET /api/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert open_connection.recv(100).startswith(b"HTTP/1.1 200")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status", timeout=30) as response:
+            assert len(json.load(response)["models"]) == len(REQUIRED_MODELS)
+        # An open connection, as a browser keeps it, must not keep the server alive.
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(b"GET /api/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
         assert process.returncode == 0, err
@@ -40,106 +49,100 @@ def test_it_starts_answers_and_stops_on_ctrl_c() -> None:
 
 
 @pytest.mark.slow
-def test_it_starts_within_five_seconds() -> None:
-    begun = time.monotonic()
+def test_the_server_starts_within_five_seconds() -> None:
+    start = time.monotonic()
     with lab_process() as (_, port):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30).close()
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - start < 5
 
 
-def test_a_taken_port_is_named_with_the_next_free_one() -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
-        said = RUNNER.invoke(app, ["lab", "--port", str(taken)])
-    assert said.exit_code == 1
-    assert f"port {taken} is taken" in said.output
-    free = int(said.output.rsplit("--port ", 1)[1])
-    assert taken < free <= taken + 100
+def test_a_used_port_is_reported_with_the_next_free_one(used_port: int) -> None:
+    result = RUNNER.invoke(app, ["lab", "--port", str(used_port)])
+    assert result.exit_code == 1
+    assert f"port {used_port} is in use" in result.output
+    free = int(result.output.rsplit("--port ", 1)[1])
+    assert used_port < free <= used_port + 100
 
 
-@pytest.mark.parametrize("agreed", [True, False])
-def test_a_person_is_asked_whether_to_take_the_next_port(
-    agreed: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("agree", [True, False])
+def test_in_a_terminal_the_next_free_port_is_offered(
+    agree: bool, used_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "confirm", lambda question, default: asked.append(question) or agreed)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
-        if agreed:
-            with command.listen("127.0.0.1", taken) as listener:
-                assert listener.getsockname()[1] > taken
-        else:
-            with pytest.raises(typer.Exit):
-                command.listen("127.0.0.1", taken)
-    assert f"Port {taken} is taken" in asked[0]
+    monkeypatch.setattr(typer, "confirm", lambda question, default: questions.append(question) or agree)
+    if agree:
+        with command.open_listener("127.0.0.1", used_port) as listener:
+            assert listener.getsockname()[1] > used_port
+    else:
+        with pytest.raises(typer.Exit):
+            command.open_listener("127.0.0.1", used_port)
+    assert f"Port {used_port} is in use" in questions[0]
 
 
-def test_an_address_of_another_machine_is_refused() -> None:
+def test_an_address_of_another_machine_is_rejected() -> None:
     with pytest.raises(ValueError, match="--host"):
-        command.listen("no.such.host.invalid", 0)
+        command.open_listener("no.such.host.invalid", 0)
     with pytest.raises(OSError, match="cannot listen"):
-        command.listen("192.0.2.1", 8765)  # an address kept for documentation
+        command.open_listener("192.0.2.1", 8765)  # an address reserved for documentation
 
 
-def test_opening_it_to_others_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_address_prints_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     import torchcaps.lab.server
 
     class Started(Exception):  # noqa: N818
         pass
 
     def start(hosts: set[str] | None) -> None:
-        assert (hosts is None) is (host == "0.0.0.0"), "to others it answers by whatever name they know"
+        assert (hosts is None) is (host == "0.0.0.0"), "other machines may use any name of this one"
         raise Started
 
     monkeypatch.setattr(torchcaps.lab.server, "create_app", start)
-    for host, warned in [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)]:
-        said = RUNNER.invoke(app, ["lab", "--port", "0", "--host", host])
-        assert isinstance(said.exception, Started)
-        assert ("warning" in said.output) is warned
+    for host, expected in [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)]:
+        result = RUNNER.invoke(app, ["lab", "--port", "0", "--host", host])
+        assert isinstance(result.exception, Started)
+        assert ("warning" in result.output) is expected
 
 
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
-def test_without_the_extra_it_says_how_to_get_it(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported_with_the_install_command(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    said = RUNNER.invoke(app, ["lab"])
-    assert said.exit_code == 1
-    assert "pip install 'torchcaps[lab]'" in said.output
+    result = RUNNER.invoke(app, ["lab"])
+    assert result.exit_code == 1
+    assert "pip install 'torchcaps[lab]'" in result.output
 
 
-def test_the_networks_of_the_tests_are_those_of_the_lab() -> None:
-    assert set(CARDS) == set(NEEDED)
+def test_the_test_networks_match_those_of_the_lab() -> None:
+    assert set(CARDS) == set(REQUIRED_MODELS)
 
 
-def test_help_names_examples() -> None:
-    said = RUNNER.invoke(app, ["lab", "--help"], env={**os.environ, "COLUMNS": "120"})
-    assert "torchcaps lab --port 9000" in said.output
+def test_help_shows_examples() -> None:
+    result = RUNNER.invoke(app, ["lab", "--help"], env={**os.environ, "COLUMNS": "120"})
+    assert "torchcaps lab --port 9000" in result.output
 
 
-def test_only_a_taken_port_is_called_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_port_is_not_reported_as_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(host: str, port: int) -> socket.socket:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(command, "bound", forbidden)
+    monkeypatch.setattr(command, "bind_socket", forbidden)
     with pytest.raises(OSError, match="port 80: Permission denied"):
-        command.listen("127.0.0.1", 80)
+        command.open_listener("127.0.0.1", 80)
 
 
 @pytest.mark.parametrize(
-    ("message", "error", "news"),
+    ("message", "error", "logged"),
     [
         ("Exception in ASGI application", CancelledError(), False),
         ("Cancel 40 running task(s), timeout graceful shutdown exceeded", None, False),
         ("Exception in ASGI application", RuntimeError(), True),
     ],
 )
-def test_requests_cut_off_by_stopping_are_no_news(
-    message: str, error: BaseException | None, news: bool
+def test_requests_canceled_by_the_shutdown_are_not_logged(
+    message: str, error: BaseException | None, logged: bool
 ) -> None:
-    told = None if error is None else (type(error), error, None)
-    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, message, None, told)
-    assert command.is_news(record) is news
+    exc_info = None if error is None else (type(error), error, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, message, None, exc_info)
+    assert command.is_not_cancellation(record) is logged

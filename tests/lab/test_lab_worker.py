@@ -1,4 +1,4 @@
-"""The newest request wins, and what cannot be done is told; order is kept by events, not by the clock."""
+"""The newest request replaces older ones; the order is controlled by events, not by the clock."""
 
 import queue
 import threading
@@ -8,140 +8,131 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.server import create_app
-from torchcaps.lab.weights import Shelf
 from torchcaps.lab.worker import BusyError, SupersededError, Worker
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
-class Held:
-    """A worker whose thread is kept busy until it is let go."""
+class Blocker:
+    """A job that keeps the worker busy until `release` is set."""
 
     def __init__(self, worker: Worker) -> None:
-        self.go, begun = threading.Event(), threading.Event()
+        self.release, started = threading.Event(), threading.Event()
 
-        def hold() -> None:
-            begun.set()
-            self.go.wait(PATIENCE)
+        def block() -> None:
+            started.set()
+            self.release.wait(TIMEOUT)
 
-        worker.submit(None, hold)
-        assert begun.wait(PATIENCE)
+        worker.submit(None, block)
+        assert started.wait(TIMEOUT)
 
 
-def test_the_newest_of_a_key_wins_and_keeps_the_place() -> None:
-    worker, done = Worker(), []
-    held = Held(worker)
-    first = worker.submit("draw", lambda: done.append("first"))
-    other = worker.submit("votes", lambda: done.append("other"))
-    second = worker.submit("draw", lambda: done.append("second"))
-    third = worker.submit("draw", lambda: done.append("third"))
+def test_the_newest_job_of_a_key_runs_at_the_position_of_the_oldest() -> None:
+    worker, finished = Worker(), []
+    blocker = Blocker(worker)
+    first = worker.submit("draw", lambda: finished.append("first"))
+    other = worker.submit("votes", lambda: finished.append("other"))
+    second = worker.submit("draw", lambda: finished.append("second"))
+    third = worker.submit("draw", lambda: finished.append("third"))
     assert worker.waiting() == 2
     for old in (first, second):
         with pytest.raises(SupersededError):
-            old.result(PATIENCE)
-    held.go.set()
-    third.result(PATIENCE)
-    other.result(PATIENCE)
-    assert done == ["third", "other"]
+            old.result(TIMEOUT)
+    blocker.release.set()
+    third.result(TIMEOUT)
+    other.result(TIMEOUT)
+    assert finished == ["third", "other"]
     worker.close()
 
 
-def test_without_a_key_nothing_gives_way() -> None:
+def test_jobs_without_a_key_all_run() -> None:
     worker = Worker()
-    held = Held(worker)
+    blocker = Blocker(worker)
     jobs = [worker.submit(None, lambda n=n: n) for n in range(5)]
-    held.go.set()
-    assert [job.result(PATIENCE) for job in jobs] == list(range(5))
+    blocker.release.set()
+    assert [job.result(TIMEOUT) for job in jobs] == list(range(5))
     worker.close()
 
 
-def test_a_job_under_way_is_finished() -> None:
+def test_a_running_job_is_not_superseded() -> None:
     worker = Worker()
-    go, begun = threading.Event(), threading.Event()
+    release, started = threading.Event(), threading.Event()
 
     def slow() -> str:
-        begun.set()
-        go.wait(PATIENCE)
+        started.set()
+        release.wait(TIMEOUT)
         return "finished"
 
     running = worker.submit("draw", slow)
-    assert begun.wait(PATIENCE)
+    assert started.wait(TIMEOUT)
     newer = worker.submit("draw", lambda: "newer")
-    go.set()
-    assert running.result(PATIENCE) == "finished"
-    assert newer.result(PATIENCE) == "newer"
+    release.set()
+    assert running.result(TIMEOUT) == "finished"
+    assert newer.result(TIMEOUT) == "newer"
     worker.close()
 
 
-def test_faults_come_out_and_the_thread_goes_on() -> None:
+def test_an_exception_does_not_stop_the_thread() -> None:
     worker = Worker()
     with pytest.raises(ZeroDivisionError):
-        worker.submit("draw", lambda: 1 / 0).result(PATIENCE)
-    assert worker.submit("draw", lambda: 1).result(PATIENCE) == 1
+        worker.submit("draw", lambda: 1 / 0).result(TIMEOUT)
+    assert worker.submit("draw", lambda: 1).result(TIMEOUT) == 1
     worker.close()
 
 
-def test_a_full_queue_refuses() -> None:
-    worker = Worker(most_waiting=2)
-    held = Held(worker)
+def test_a_full_queue_raises() -> None:
+    worker = Worker(max_waiting=2)
+    blocker = Blocker(worker)
     worker.submit("a", lambda: None)
     worker.submit("b", lambda: None)
     with pytest.raises(BusyError):
         worker.submit("c", lambda: None)
-    worker.submit("b", lambda: None)  # takes the place of another, so there is room
-    held.go.set()
+    worker.submit("b", lambda: None)  # replaces a waiting job, so the queue does not grow
+    blocker.release.set()
     worker.close()
 
 
-def test_closing_drops_what_waits_and_ends_the_thread() -> None:
+def test_close_cancels_waiting_jobs_and_stops_the_thread() -> None:
     worker = Worker()
-    held = Held(worker)
+    blocker = Blocker(worker)
     waiting = worker.submit("draw", lambda: 1)
     thread = worker._thread
     assert thread is not None
     closing = threading.Thread(target=worker.close)
     closing.start()
     with pytest.raises(CancelledError):
-        waiting.result(PATIENCE)
-    held.go.set()
-    closing.join(PATIENCE)
+        waiting.result(TIMEOUT)
+    blocker.release.set()
+    closing.join(TIMEOUT)
     assert not thread.is_alive()
-    assert worker.submit("draw", lambda: 2).result(PATIENCE) == 2, "a later job starts another thread"
+    assert worker.submit("draw", lambda: 2).result(TIMEOUT) == 2, "a later job starts a new thread"
     worker.close()
 
 
 @pytest.mark.parametrize(("sessions", "statuses"), [("aaa", [409, 409, 200]), ("aba", [409, 200, 200])])
-def test_an_older_request_of_the_session_is_answered_409(
-    shelf: Shelf, sessions: str, statuses: list[int]
+def test_older_requests_of_a_session_return_409(
+    store: ModelStore, sessions: str, statuses: list[int]
 ) -> None:
-    app = create_app(shelf)
+    app = create_app(store)
     worker, queued = app.state.worker, queue.Queue()
     submit = worker.submit
 
-    def noted(*given: Any) -> Future:
-        future = submit(*given)
+    def submit_and_report(*arguments: Any) -> Future:
+        future = submit(*arguments)
         queued.put(future)
         return future
 
     body = {"pose": [0.1] * 16, "target": 3}
     with TestClient(app) as client, ThreadPoolExecutor(3) as pool:
-        held = Held(worker)
-        worker.submit = noted
-        answers = []
+        blocker = Blocker(worker)
+        worker.submit = submit_and_report
+        pending = []
         for session in sessions:
-            answers.append(pool.submit(client.post, "/api/tweak", json=body, headers={"X-Session": session}))
-            queued.get(timeout=PATIENCE)  # each is in the queue before the next is sent
-        held.go.set()
-        said = [answer.result(PATIENCE) for answer in answers]
-    assert [each.status_code for each in said] == statuses
-    assert said[0].json() == {"detail": "superseded by a newer request"}
-
-
-def test_a_full_queue_is_told_from_missing_weights(shelf: Shelf) -> None:
-    app = create_app(shelf)
-    with TestClient(app) as client:
-        app.state.worker.most_waiting = 0
-        said = client.post("/api/tweak", json={"pose": [0.1] * 16, "target": 3})
-    assert said.status_code == 429
-    assert "try again" in said.json()["detail"]
+            pending.append(pool.submit(client.post, "/api/tweak", json=body, headers={"X-Session": session}))
+            queued.get(timeout=TIMEOUT)  # each request is queued before the next is sent
+        blocker.release.set()
+        responses = [request.result(TIMEOUT) for request in pending]
+    assert [response.status_code for response in responses] == statuses
+    assert responses[0].json() == {"detail": "superseded by a newer request"}

@@ -65,9 +65,9 @@ def test_an_absent_capsule_draws_nothing_and_the_others_add_up() -> None:
 def test_the_drawing_knows_nothing_of_the_image_but_the_capsules() -> None:
     network = build()
     images, change = torch.rand(3, 2, 7, 5), torch.randn(3, 2)
-    resample_each_epoch = network(images, change)
-    again = network.redraw(network.move(resample_each_epoch.capsules, change))
-    torch.testing.assert_close(resample_each_epoch.images, again)
+    moved = network(images, change)
+    again = network.redraw(network.move(moved.capsules, change))
+    torch.testing.assert_close(moved.images, again)
 
 
 def test_samples_do_not_see_each_other_and_gradients_reach_all_weights() -> None:

@@ -10,25 +10,25 @@ from typing import Annotated
 
 import typer
 
-PORT, TRIED = 8765, 100
+DEFAULT_PORT, PORTS_TO_TRY = 8765, 100
 INSTALL = "the lab needs FastAPI and uvicorn: pip install 'torchcaps[lab]'"
 
 
 def lab(
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")
-    ] = PORT,
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")
+    ] = DEFAULT_PORT,
     host: Annotated[
-        str, typer.Option(help="Who may come in: this machine only, unless another address is given.")
+        str, typer.Option(help="Address to listen on; by default only this machine can connect.")
     ] = "127.0.0.1",
 ) -> None:
-    """See capsules agree, in a browser: draw, tweak, overlap, turn, attack.
+    """Explore capsule networks in a browser: draw, tweak, overlap, turn, attack.
 
     [bold]Examples[/bold]
 
       torchcaps lab
       torchcaps lab --port 9000
-      torchcaps lab --host 0.0.0.0                   open to the whole network
+      torchcaps lab --host 0.0.0.0                   accept connections from the whole network
     """
     try:
         import fastapi
@@ -36,78 +36,87 @@ def lab(
     except ImportError:
         typer.echo(f"torchcaps: {INSTALL}", err=True)
         raise typer.Exit(1) from None
-    del fastapi  # looked for here, so that its absence is told before anything is loaded
+    del fastapi  # imported only to report that it is missing before anything is loaded
 
-    listener = listen(host, port)
-    if not is_loopback(host):
-        typer.echo(f"warning: --host {host} lets everyone who can reach this machine use the lab", err=True)
+    listener = open_listener(host, port)
+    local = is_loopback(host)
+    if not local:
+        typer.echo(
+            f"warning: with --host {host}, everyone who can reach this machine can use the lab", err=True
+        )
 
     from torchcaps.lab.server import create_app
 
-    local = is_loopback(host)
     app = create_app(hosts={"127.0.0.1", "localhost", "::1", host} if local else None)
-    # An address that stands for all addresses is none that every browser can open.
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    shown = f"[{reached}]" if ":" in reached else reached
-    # uvicorn has its own words for a start; one line with the address is all that one needs.
+    # Not every browser can open an address that stands for all addresses.
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{reachable}]" if ":" in reachable else reachable
+    # Replaces uvicorn's own messages at the start.
     typer.echo(f"torchcaps lab: http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it)")
-    # Whoever waits for an answer when the lab is stopped gets none; that is no news for who stopped it.
-    logging.getLogger("uvicorn.error").addFilter(is_news)
+    logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        pass  # uvicorn has shut down in order, and only then passes the signal on
+        pass  # raised by uvicorn after an orderly shutdown
     finally:
         listener.close()
     typer.echo("torchcaps lab: stopped")
 
 
-def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of uvicorn's is about anything but requests that were cut off by stopping."""
-    said = record.getMessage()
+def is_not_cancellation(record: logging.LogRecord) -> bool:
+    """Whether to log a message of uvicorn: not if it only reports requests canceled by the shutdown."""
+    message = record.getMessage()
     kind = record.exc_info[0] if record.exc_info else None
-    cut = kind is not None and issubclass(kind, CancelledError)
-    return not (cut or "CancelledError" in said or (said.startswith("Cancel ") and "running task" in said))
+    canceled = kind is not None and issubclass(kind, CancelledError)
+    return not (
+        canceled
+        or "CancelledError" in message
+        or (message.startswith("Cancel ") and "running task" in message)
+    )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket bound to the port, or to the next free one if a person says so."""
+def open_listener(host: str, port: int) -> socket.socket:
+    """A socket bound to the port, or to the next free one if the user agrees."""
     try:
-        return bound(host, port)
-    except OSError as fault:
-        if isinstance(fault, socket.gaierror):
-            raise ValueError(f"--host {host} is not an address of this machine ({fault.strerror})") from None
-        free = next_free(host, port + 1) if fault.errno == errno.EADDRINUSE else None
+        return bind_socket(host, port)
+    except OSError as error:
+        if isinstance(error, socket.gaierror):
+            raise ValueError(f"--host {host} is not an address of this machine ({error.strerror})") from None
+        free = find_free_port(host, port + 1) if error.errno == errno.EADDRINUSE else None
         if free is None:
-            raise OSError(f"cannot listen on {host} port {port}: {fault.strerror}") from None
-    if sys.stdin.isatty() and typer.confirm(f"Port {port} is taken. Use {free} instead?", default=True):
-        return bound(host, free)
-    typer.echo(f"torchcaps: port {port} is taken, {free} is free: torchcaps lab --port {free}", err=True)
+            raise OSError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    if sys.stdin.isatty() and typer.confirm(f"Port {port} is in use. Use {free} instead?", default=True):
+        return bind_socket(host, free)
+    typer.echo(f"torchcaps: port {port} is in use, {free} is free: torchcaps lab --port {free}", err=True)
     raise typer.Exit(1)
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket bound to this very port; an `OSError` if that cannot be."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A listening socket on this port.
+
+    Raises:
+        OSError: if the port cannot be used.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    # With the protocol named, asyncio turns Nagle's algorithm off; otherwise each answer waits 40 ms for it.
+    # asyncio turns off Nagle's algorithm only if the protocol is given; otherwise responses are 40 ms slower.
     listener = socket.socket(family, kind, protocol)
     try:
         if sys.platform != "win32":  # there it would let two programs share the port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(128)  # so that a second lab is refused even before this one answers
+        listener.listen(128)  # a second lab is refused even while this one still starts
     except OSError:
         listener.close()
         raise
     return listener
 
 
-def next_free(host: str, start: int) -> int | None:
-    """The first free port from `start` on, if one of the next hundred is."""
-    for port in range(start, min(start + TRIED, 65536)):
+def find_free_port(host: str, start: int) -> int | None:
+    """The first free port from `start` on, among the next hundred."""
+    for port in range(start, min(start + PORTS_TO_TRY, 65536)):
         try:
-            bound(host, port).close()
+            bind_socket(host, port).close()
         except OSError:
             continue
         return port
@@ -115,7 +124,7 @@ def next_free(host: str, start: int) -> int | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Whether an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)

@@ -11,23 +11,26 @@ from torchcaps.cli.train import INTERRUPTED, RUNS
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="The experiment; --list shows them.")] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show all experiments.")] = False,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the experiment; --list shows all names.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List all experiments and exit.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small data, nothing to fetch, at most 3 minutes on 2 cores.")
+        bool, typer.Option("--quick", help="Small data, no download, at most 3 minutes on 2 CPU cores.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Its folder; by default in runs/.")] = None,
-    seed: Annotated[int, typer.Option(help="Of every random number.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Output folder; default: runs/NAME.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where data sets lie, if not in $TORCHCAPS_DATA.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the data sets; default: $TORCHCAPS_DATA."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop after 90m, 1h30m, 45s …, saved.")
+        str | None, typer.Option(metavar="TIME", help="Save and stop after this time: 45s, 90m, 1h30m.")
     ] = None,
 ) -> None:
-    """Try a claim of the papers: numbers beside the published ones, figures, and a report.
+    """Test a claim of the capsule papers: results next to the published numbers, figures and a report.
 
-    What an interrupted experiment has done is kept: the same command goes on.
+    An experiment that was stopped continues when the same command is run again.
 
     [bold]Examples[/bold]
 
@@ -41,11 +44,11 @@ def reproduce(
         claim_table()
         return
     if name is None:
-        raise ValueError("say which experiment (torchcaps reproduce --list shows them)")
+        raise ValueError("give the name of an experiment; torchcaps reproduce --list shows all names")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
+    from torchcaps.experiments.framework.run import reproduce as run
     from torchcaps.experiments.listing import find_claim
-    from torchcaps.experiments.workbench.running import reproduce as run
     from torchcaps.training.callbacks import parse_duration
 
     console = wide_console(soft_wrap=True)
@@ -59,19 +62,19 @@ def reproduce(
         seed=seed,
         data_dir=None if data_dir is None else str(data_dir.absolute()),
         budget=None if budget is None else parse_duration(budget),
-        watch=partial(make_progress, alone=False),
-        say=console.print,
+        make_callback=partial(make_progress, alone=False),
+        log=console.print,
     )
     if result["status"] == "ended":
         show_result(console, result, folder)
         return
-    console.print(f"Go on with: {command(name, quick=quick, out=out, seed=seed, data_dir=data_dir)}")
+    console.print(f"To continue: {command(name, quick=quick, out=out, seed=seed, data_dir=data_dir)}")
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
 def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Path | None) -> str:
-    """What to type to go on with an experiment.
+    """The command that continues an experiment.
 
     >>> command("votes", quick=True, out=Path("my votes"), seed=1, data_dir=None)
     "torchcaps reproduce votes --quick --out 'my votes' --seed 1"
@@ -83,16 +86,22 @@ def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Pa
 
 
 def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
-    """Print the tables and verdicts, and where the report lies."""
-    from torchcaps.cli.tables import figures_table
+    """Print tables and verdicts, with numbers written as in the report, and the path of the report."""
+    from torchcaps.cli.tables import plain_table
+    from torchcaps.experiments.framework.formatting import format_column, is_number
 
     for table in result["tables"]:
         console.print(f"\n[bold]{table['title']}[/bold]")
-        rows = [
-            {column: "–" if cell is None else cell for column, cell in zip(table["columns"], row)}
-            for row in table["rows"]
-        ]
-        console.print(figures_table(rows))
+        columns = list(zip(*table["rows"])) or [() for _ in table["columns"]]
+        printed = plain_table(
+            *(
+                f">{name}" if any(map(is_number, cells)) else name
+                for name, cells in zip(table["columns"], columns)
+            )
+        )
+        for row in zip(*map(format_column, columns)):
+            printed.add_row(*row)
+        console.print(printed)
     for verdict in result["verdicts"]:
         console.print(f"\n[bold]{verdict['heading']}.[/bold] {verdict['sentence']}")
     console.print(f"\nData: {result['data']}")

@@ -163,7 +163,9 @@ def show_dataset(name: str, split: str, images: ImageSet) -> None:
     table = plain_table("", "")
     table.show_header = False
     table.add_row("data set", f"{name} ({split})")
-    table.add_row("images", f"{len(images):,} of {'×'.join(str(size) for size in images.images.shape[1:])}")
+    table.add_row(
+        "images", f"{len(images):,} of {'×'.join(map(str, (images.in_channels, *images.image_size)))}"
+    )
     table.add_row("classes", ", ".join(images.classes))
     if images.metadata:
         table.add_row("also known", ", ".join(images.metadata))

@@ -1,4 +1,4 @@
-"""Data sets, where they are found, transformations and batches."""
+"""Data sets, their files, transformations and batches."""
 
 from torchcaps._lazy import lazy_imports
 

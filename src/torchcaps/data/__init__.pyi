@@ -1,6 +1,9 @@
 from torchcaps.data.batches import Batch as Batch
 from torchcaps.data.batches import Batches as Batches
+from torchcaps.data.batches import StreamBatches as StreamBatches
+from torchcaps.data.batches import make_batches as make_batches
 from torchcaps.data.fetch.cache import cache_dir as cache_dir
+from torchcaps.data.imagefiles import ImageFileSet as ImageFileSet
 from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.preprocess import Preprocess as Preprocess
 from torchcaps.data.registry import DatasetInfo as DatasetInfo
@@ -9,3 +12,4 @@ from torchcaps.data.registry import list_datasets as list_datasets
 from torchcaps.data.registry import load as load
 from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.data.sheets import contact_sheet as contact_sheet
+from torchcaps.data.subset import limit_images as limit_images

@@ -1,26 +1,36 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
+
+Item = tuple[Tensor, "int | Tensor"]
+"""An image uint8 `[C, H, W]` and its label: a class number, or int64 `[K]` if the image holds K objects."""
 
 
-@dataclass(frozen=True)
-class ImageSet:
-    """Images in memory with what is known about them.
+# Compared by identity: two sets are rarely equal, and comparing all pixels would be slow.
+@dataclass(frozen=True, eq=False)
+class ImageSet(Dataset[Item]):
+    """A labeled image data set in memory, and a `torch.utils.data.Dataset` of (image, label) pairs.
 
-    - `images`: uint8 `[N, C, H, W]`.
-    - `labels`: int64 `[N]`, or `[N, K]` where an image holds K objects (two digits).
-    - `classes`: the name of each class, in the order of the labels.
-    - `metadata`: further facts per image, each a tensor whose first dimension is N.
+    Attributes:
+        images: uint8 `[N, C, H, W]`.
+        labels: int64 `[N]`, or `[N, K]` where each image holds K objects.
+        classes: the name of each class, in the order of the labels.
+        metadata: more facts about each image, as tensors whose first dimension is N.
 
-    >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
-    >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels
-    (2, 2, (8, 8), 1)
-    >>> len(digits.select(digits.labels == 1))
-    1
+    Example:
+        >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+        >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels
+        (2, 2, (8, 8), 1)
+        >>> image, label = digits[1]
+        >>> image.shape, label
+        (torch.Size([1, 8, 8]), 1)
+        >>> len(digits.select(digits.labels == 1))
+        1
     """
 
     images: Tensor
@@ -33,23 +43,21 @@ class ImageSet:
             raise ValueError(
                 f"images must be uint8 [N, C, H, W], got {self.images.dtype} {list(self.images.shape)}"
             )
-        if self.labels.dtype != torch.int64 or self.labels.ndim not in (1, 2):
-            raise ValueError(
-                f"labels must be int64 [N] or [N, K], got {self.labels.dtype} {list(self.labels.shape)}"
-            )
-        for name, values in {"labels": self.labels, **self.metadata}.items():
+        check_labels(self.labels, len(self.images), len(self.classes))
+        for name, values in self.metadata.items():
             if len(values) != len(self.images):
                 raise ValueError(f"{name} has {len(values)} rows for {len(self.images)} images")
-        if self.labels.numel() and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(
-            self.classes
-        ):
-            raise ValueError(
-                f"labels run from {int(self.labels.min())} to {int(self.labels.max())} "
-                f"but there are {len(self.classes)} classes"
-            )
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __getitem__(self, index: int) -> Item:
+        return self.images[index], item_label(self.labels, index)
+
+    @property
+    def in_memory(self) -> bool:
+        """True; an `ImageFileSet` says False."""
+        return True
 
     @property
     def num_classes(self) -> int:
@@ -67,10 +75,44 @@ class ImageSet:
         return self.images.shape[2], self.images.shape[3]
 
     def select(self, which: Tensor) -> ImageSet:
-        """Keep the images that a boolean mask or an index tensor picks, with their labels and metadata."""
+        """Keep the images that a boolean mask `[N]` or an index tensor selects, with labels and metadata."""
         return ImageSet(
             self.images[which],
             self.labels[which],
             self.classes,
             {name: values[which] for name, values in self.metadata.items()},
         )
+
+
+def concatenate(parts: Sequence[ImageSet]) -> ImageSet:
+    """Join sets that have the same classes and metadata.
+
+    >>> digit = ImageSet(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), torch.tensor([0]), ("a",))
+    >>> len(concatenate([digit, digit]))
+    2
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return ImageSet(
+        torch.cat([part.images for part in parts]),
+        torch.cat([part.labels for part in parts]),
+        parts[0].classes,
+        {name: torch.cat([part.metadata[name] for part in parts]) for name in parts[0].metadata},
+    )
+
+
+def check_labels(labels: Tensor, num_images: int, num_classes: int) -> None:
+    """Check that labels are int64 `[N]` or `[N, K]`, one row per image, and name classes that exist."""
+    if labels.dtype != torch.int64 or labels.ndim not in (1, 2):
+        raise ValueError(f"labels must be int64 [N] or [N, K], got {labels.dtype} {list(labels.shape)}")
+    if len(labels) != num_images:
+        raise ValueError(f"labels has {len(labels)} rows for {num_images} images")
+    if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
+        raise ValueError(
+            f"labels run from {int(labels.min())} to {int(labels.max())} but there are {num_classes} classes"
+        )
+
+
+def item_label(labels: Tensor, index: int) -> int | Tensor:
+    """The label of one image: a number of `[N]` labels, a row of `[N, K]` labels."""
+    return int(labels[index]) if labels.ndim == 1 else labels[index]

@@ -1,4 +1,4 @@
-"""Data sets by name: what can be loaded, and what training must know of each."""
+"""Data sets by name: how to load each, and what training must know about it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from torchcaps._registry import Registry, suggest
 from torchcaps.data.imageset import ImageSet
+from torchcaps.data.subset import limit_images
 
 # Importing one of these registers its data sets.
 MODULES = (
@@ -21,7 +22,6 @@ MODULES = (
     "datasets.mnist",
     "datasets.norb",
     "datasets.pairs",
-    "datasets.smallnorb",
     "worlds.boats",
     "worlds.toys",
 )
@@ -33,12 +33,12 @@ class DatasetInfo:
 
     Attributes:
         loader: `loader(split, *, data_dir=None, **options) -> ImageSet`.
-        recipe: the `data` table of a recipe that suits it, such as `{"preprocess": {"translate": 2}}`.
-        sources: data sets that this one can be made from, by its option `source`.
-        random: whether images are drawn by the option `seed`, so that every epoch can have new ones.
-        drawable: whether a decoder can learn to draw its images; not if an image holds several objects that
-            are not given alone.
-        eval_split: which split to test on, given the options; `"test"` by default.
+        recipe: a good default for the `data` table of a recipe, such as `{"preprocess": {"translate": 2}}`.
+        sources: data sets that this one can be made from, chosen by its option `source`.
+        random: whether the option `seed` gives other images, so that every epoch can have new ones.
+        drawable: whether a decoder can learn to reconstruct its images; not if an image holds several objects
+            and the metadata does not have each one alone.
+        eval_split: gets the options and returns the split to evaluate on; by default `"test"`.
     """
 
     loader: Callable[..., ImageSet]
@@ -56,7 +56,7 @@ def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], 
     """Decorator that makes a loader known to `load`, to recipes and to the command line.
 
     Args:
-        name: what to call the data set; it can be taken only once.
+        name: of the data set; each name can be registered once.
         facts: the other attributes of `DatasetInfo`.
 
     Example:
@@ -77,13 +77,13 @@ def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], 
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """What is registered under a name; `folder:PATH` is registered as `folder`."""
+    """The entry of a data set; that of `folder:PATH` is `folder`."""
     _register_all()
     return DATASETS[name.partition(":")[0]]
 
 
 def list_datasets() -> list[str]:
-    """List the names that `load` knows, besides `folder:PATH`.
+    """List the names that `load` accepts, besides `folder:PATH`.
 
     >>> "mnist" in list_datasets()
     True
@@ -97,23 +97,33 @@ def load(
     split: str = "train",
     *,
     data_dir: str | os.PathLike[str] | None = None,
+    limit: int | None = None,
+    limit_per_class: int | None = None,
     **options: Any,
 ) -> ImageSet:
     """Load a data set: images as a uint8 tensor in memory, with labels and metadata.
 
     Args:
         name: one of `list_datasets()`, or `folder:PATH` for your own images.
-        split: `train` or `test`; some sets have more.
+        split: `"train"` or `"test"`; some sets have more.
         data_dir: where to look for the files first; then in `$TORCHCAPS_DATA`, in the cache, on the web.
-        options: what the data set itself offers, such as `size`; see its docstring.
+        limit: keep at most so many images, balanced over the classes; see `limit_images`.
+        limit_per_class: keep so many images of each class instead.
+        options: the data set's own options, such as `size`; see its docstring.
 
-    >>> digits = load("digits", "test", size=16)
-    >>> digits.images.shape, digits.labels.shape, digits.num_classes
-    (torch.Size([355, 1, 16, 16]), torch.Size([355]), 10)
-    >>> load("digits", sise=16)
-    Traceback (most recent call last):
-    ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: size.
+    Returns:
+        An `ImageSet`. A large `folder:PATH` comes as an `ImageFileSet`, which leaves the images in their
+        files and has the same attributes except `images`; see `folder`.
 
+    Example:
+        >>> digits = load("digits", "test", size=16)
+        >>> digits.images.shape, digits.labels.shape, digits.num_classes
+        (torch.Size([355, 1, 16, 16]), torch.Size([355]), 10)
+        >>> len(load("digits", limit_per_class=5))
+        50
+        >>> load("digits", sise=16)
+        Traceback (most recent call last):
+        ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: size.
     """
     _register_all()
     kind, colon, path = name.partition(":")
@@ -121,7 +131,7 @@ def load(
         if kind != "folder" or not path:
             raise ValueError(f"unknown data set {name!r}: only folder:PATH may have a path")
         if data_dir is not None:
-            raise ValueError(f"data_dir cannot be given together with {name!r}")
+            raise ValueError(f"data_dir cannot be used together with {name!r}: the path is in the name")
         name, data_dir = kind, path
     loader = DATASETS[name].loader
     parameters = inspect.signature(loader).parameters.values()
@@ -131,7 +141,7 @@ def load(
         for option in options:
             if option not in known:
                 raise ValueError(f"unknown option {option!r} for data set {name!r}: {suggest(option, known)}")
-    return loader(split, data_dir=data_dir, **options)
+    return limit_images(loader(split, data_dir=data_dir, **options), limit, limit_per_class)
 
 
 def _register_all() -> None:

@@ -1,9 +1,8 @@
-"""Transformations of image batches: vectorised, on the images' device, random per image.
+"""Transformations of image batches: vectorized, on the images' device, random per image.
 
 A random transformation is a plain function of the images and of uniform random numbers in [0, 1), one row per
-image. The same numbers give the same result on any device and in any split of the batch, which is what makes
-interrupted and data-parallel runs reproducible; the forms that take a generator draw the numbers first.
-Images are `[B, C, H, W]`, uint8 or float.
+image. The same numbers give the same result on any device and in any split of the batch, which makes
+interrupted and data-parallel runs reproducible. Images are `[B, C, H, W]`, uint8 or float.
 """
 
 from __future__ import annotations
@@ -12,15 +11,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Tensor
 
 _CHUNK = 2048
-
-
-def uniform(count: int, numbers: int, generator: Generator | None, device: torch.device) -> Tensor:
-    """Draw `[count, numbers]` numbers in [0, 1) on the generator's device, moved to `device`."""
-    source = torch.device("cpu") if generator is None else generator.device
-    return torch.rand(count, numbers, generator=generator, device=source).to(device)
 
 
 def to_float(images: Tensor) -> Tensor:
@@ -33,7 +26,7 @@ def to_float(images: Tensor) -> Tensor:
 
 
 def standardize(images: Tensor, epsilon: float = 1e-5) -> Tensor:
-    """Give each image, all channels together, zero mean and unit variance; a flat one becomes zero."""
+    """Give each image, all channels together, zero mean and unit variance; a constant one becomes zero."""
     images = to_float(images)
     centered = images - images.mean(dim=(1, 2, 3), keepdim=True)
     return centered / (centered.square().mean(dim=(1, 2, 3), keepdim=True) + epsilon**2).sqrt()
@@ -59,7 +52,7 @@ def resize(images: Tensor, size: int | tuple[int, int]) -> Tensor:
 
     if images.is_floating_point():
         return scale(images)
-    # In parts, since a whole data set in float would need four times its memory.
+    # In chunks, because a whole data set in float would need four times its memory.
     scaled = images.new_empty(*images.shape[:2], height, width)
     for begin in range(0, len(images), _CHUNK):
         part = scale(images[begin : begin + _CHUNK].to(torch.float32))
@@ -77,74 +70,65 @@ def window(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -
     return images[batch, channel, rows, columns]
 
 
-def rotate_with(images: Tensor, degrees: float, scale_by: float, numbers: Tensor) -> Tensor:
-    """Turn each image by ± `degrees` and scale it by 1 ± `scale_by`, as `numbers` `[B, 2]` choose.
+def rotate(images: Tensor, degrees: float, scale_by: float, numbers: Tensor) -> Tensor:
+    """Rotate each image by up to ± `degrees` and scale it by 1 ± `scale_by`, around its center.
 
-    Around its middle, read between pixels bilinearly, zero outside; a number above one half turns it
-    counter-clockwise.
+    Pixels are interpolated bilinearly, with zeros outside.
 
-    >>> image = torch.tensor([[[[0.0, 1.0], [0.0, 0.0]]]])
-    >>> rotate_with(image, 90, 0, torch.tensor([[1.0, 0.5]])).round().flatten()
-    tensor([1., 0., 0., 0.])
+    Args:
+        images: `[B, C, H, W]`.
+        degrees: largest rotation.
+        scale_by: largest change of scale.
+        numbers: `[B, 2]` in [0, 1): 0 is the largest rotation clockwise and the smallest scale, 0.5 changes
+            nothing.
+
+    Returns:
+        float `[B, C, H, W]`.
+
+    Example:
+        >>> image = torch.tensor([[[[0.0, 1.0], [0.0, 0.0]]]])
+        >>> rotate(image, 90, 0, torch.tensor([[1.0, 0.5]])).round().flatten()
+        tensor([1., 0., 0., 0.])
     """
     images = to_float(images)
-    if not len(images):  # a process may have no share of the last batch, and the grid wants some
+    if not len(images):  # a process may have no part of the last batch, which affine_grid does not accept
         return images
     signed = (2 * numbers - 1).to(images.dtype)
     angle, scale = signed[:, 0] * math.radians(degrees), 1 + scale_by * signed[:, 1]
-    # The grid says where each pixel of the result is read, so this is the inverse map; its axes run from −1
-    # to 1 along each side, which a picture that is not square must allow for.
+    # The grid holds where each pixel of the result is read, so this is the inverse map. Its coordinates run
+    # from −1 to 1 along each side, hence the aspect ratio.
     cosine, sine, aspect = angle.cos() / scale, angle.sin() / scale, images.shape[2] / images.shape[3]
-    none = torch.zeros_like(angle)
-    back = torch.stack(
-        [torch.stack([cosine, -sine * aspect, none], -1), torch.stack([sine / aspect, cosine, none], -1)], 1
+    zero = torch.zeros_like(angle)
+    inverse = torch.stack(
+        [torch.stack([cosine, -sine * aspect, zero], -1), torch.stack([sine / aspect, cosine, zero], -1)], 1
     )
-    grid = F.affine_grid(back, list(images.shape), align_corners=False)
+    grid = F.affine_grid(inverse, list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def rotate(
-    images: Tensor, degrees: float, scale_by: float = 0.0, generator: Generator | None = None
-) -> Tensor:
-    """Turn each image by up to `degrees` either way and scale it by 1 ± `scale_by`, around its middle.
+def translate(images: Tensor, max_pixels: int, numbers: Tensor) -> Tensor:
+    """Shift each image by −`max_pixels` … `max_pixels` in both directions, as `numbers` `[B, 2]` choose.
 
-    >>> rotate(torch.ones(5, 1, 4, 4), 10, 0.1, torch.Generator().manual_seed(0)).shape
-    torch.Size([5, 1, 4, 4])
+    Zeros come in at the border.
+
+    >>> translate(torch.tensor([[[[1, 2]]]]), 1, torch.tensor([[0.5, 0.0]])).flatten()
+    tensor([0, 1])
     """
-    return rotate_with(images, degrees, scale_by, uniform(len(images), 2, generator, images.device))
-
-
-def translate_with(images: Tensor, max_pixels: int, numbers: Tensor) -> Tensor:
-    """Shift each image by −`max_pixels` … `max_pixels` in both directions, chosen by `numbers` `[B, 2]`."""
     offset = (numbers * (2 * max_pixels + 1)).long()
     padded = F.pad(images, [max_pixels] * 4)
     return window(padded, offset[:, 0], offset[:, 1], images.shape[2], images.shape[3])
 
 
-def translate(images: Tensor, max_pixels: int, generator: Generator | None = None) -> Tensor:
-    """Shift each image by up to `max_pixels` in both directions, filling with zeros.
-
-    >>> translate(torch.ones(5, 1, 4, 4), 2, torch.Generator().manual_seed(0)).shape
-    torch.Size([5, 1, 4, 4])
-    """
-    return translate_with(images, max_pixels, uniform(len(images), 2, generator, images.device))
-
-
-def crop_with(images: Tensor, size: int, numbers: Tensor) -> Tensor:
-    """Cut a `size`×`size` window out of each image at a place chosen by `numbers` `[B, 2]`."""
+def crop(images: Tensor, size: int, numbers: Tensor) -> Tensor:
+    """Cut a `size`×`size` window out of each image at a place that `numbers` `[B, 2]` choose."""
     _check_crop(images, size)
     room = torch.tensor([images.shape[2] - size + 1, images.shape[3] - size + 1], device=images.device)
     corner = (numbers * room).long()
     return window(images, corner[:, 0], corner[:, 1], size, size)
 
 
-def random_crop(images: Tensor, size: int, generator: Generator | None = None) -> Tensor:
-    """Cut a `size`×`size` window at a random place out of each image."""
-    return crop_with(images, size, uniform(len(images), 2, generator, images.device))
-
-
 def center_crop(images: Tensor, size: int) -> Tensor:
-    """Cut the `size`×`size` middle out of each image.
+    """Cut the `size`×`size` center out of each image.
 
     >>> center_crop(torch.arange(16).view(1, 1, 4, 4), 2).flatten()
     tensor([ 5,  6,  9, 10])
@@ -152,17 +136,6 @@ def center_crop(images: Tensor, size: int) -> Tensor:
     _check_crop(images, size)
     top, left = (images.shape[2] - size) // 2, (images.shape[3] - size) // 2
     return images[:, :, top : top + size, left : left + size]
-
-
-def five_crops(images: Tensor, size: int) -> Tensor:
-    """Cut the four corners and the middle out of each image: `[B, 5, C, size, size]`."""
-    _check_crop(images, size)
-    corners = [
-        images[:, :, rows, columns]
-        for rows in (slice(0, size), slice(images.shape[2] - size, None))
-        for columns in (slice(0, size), slice(images.shape[3] - size, None))
-    ]
-    return torch.stack([*corners, center_crop(images, size)], dim=1)
 
 
 def grid_crops(images: Tensor, size: int, per_side: int = 3) -> Tensor:
@@ -185,26 +158,21 @@ def grid_crops(images: Tensor, size: int, per_side: int = 3) -> Tensor:
     )
 
 
-def brightness_contrast_with(images: Tensor, brightness: float, contrast: float, numbers: Tensor) -> Tensor:
-    """Change brightness and contrast of each image as `numbers` `[B, 2]` choose."""
+def adjust_brightness_contrast(images: Tensor, brightness: float, contrast: float, numbers: Tensor) -> Tensor:
+    """Scale each image around its mean by 1 ± `contrast` and add ± `brightness`.
+
+    `numbers` `[B, 2]` choose how much. The result is not clipped.
+    """
     images = to_float(images)
     signed = (2 * numbers - 1).to(images.dtype).view(-1, 2, 1, 1, 1)
     mean = images.mean(dim=(1, 2, 3), keepdim=True)
     return (images - mean) * (1 + contrast * signed[:, 1]) + (mean + brightness * signed[:, 0])
 
 
-def brightness_contrast(
-    images: Tensor, brightness: float, contrast: float, generator: Generator | None = None
-) -> Tensor:
-    """Stretch each image around its mean by 1 ± `contrast` and add ± `brightness`; nothing is clipped."""
-    numbers = uniform(len(images), 2, generator, images.device)
-    return brightness_contrast_with(images, brightness, contrast, numbers)
-
-
-def flip_with(images: Tensor, numbers: Tensor) -> Tensor:
+def flip(images: Tensor, numbers: Tensor) -> Tensor:
     """Swap left and right in the images whose number, of `numbers` `[B]`, is below one half.
 
-    >>> flip_with(torch.tensor([[[[1, 2]]], [[[1, 2]]]]), torch.tensor([0.2, 0.7])).flatten(1)
+    >>> flip(torch.tensor([[[[1, 2]]], [[[1, 2]]]]), torch.tensor([0.2, 0.7])).flatten(1)
     tensor([[2, 1],
             [1, 2]])
     """

@@ -1,4 +1,4 @@
-"""The papers' claims as experiments: one module per claim, each ends in numbers, figures and a report."""
+"""Claims of the papers as experiments: one module per claim, with numbers, figures and a report."""
 
 from torchcaps._lazy import lazy_imports
 

@@ -6,81 +6,77 @@ from torchcaps.data import load
 from torchcaps.data.datasets.affine_mnist import transform_set
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.workbench.chance import ahead
-from torchcaps.experiments.workbench.claim import Claim
-from torchcaps.experiments.workbench.drawing import (
-    CAPSULES,
-    CNN,
-    QUIET,
-    THIRD,
-    axes_of,
+from torchcaps.experiments.framework.figures import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    add_axes,
     image_grid,
     new_figure,
 )
-from torchcaps.experiments.workbench.matching import Moment, at_level, common_level, course, equally_good
-from torchcaps.experiments.workbench.study import Study
+from torchcaps.experiments.framework.formatting import percent
+from torchcaps.experiments.framework.statistics import (
+    EpochErrors,
+    common_error,
+    comparable,
+    epoch_at_error,
+    errors_by_epoch,
+    significantly_higher,
+)
+from torchcaps.experiments.framework.study import Claim, Study, count_parameters
 from torchcaps.training import Recipe, load_recipe, load_weights
 
-CAPS, UNIFORM, BASE = "capsules, dynamic routing", "capsules, uniform routing", "CNN"
-COLORS = {CAPS: CAPSULES, UNIFORM: THIRD, BASE: CNN}
+CAPSULES, UNIFORM, CNN = "capsules, dynamic routing", "capsules, uniform coupling", "CNN"
+COLORS = {CAPSULES: BLUE, UNIFORM: GREEN, CNN: ORANGE}
 # Accuracy on moved and on transformed digits, in percent.
-PUBLISHED = {CAPS: (99.23, 79.0), BASE: (99.22, 66.0)}
-# The few digits of the quick form are shown in so many forms each.
+PUBLISHED = {CAPSULES: (99.23, 79.0), CNN: (99.22, 66.0)}
+# The quick form has few test digits, so each of them is transformed this many times.
 PER_DIGIT = 4
 
 
 def run(study: Study) -> None:
-    """Train on digits that are only moved, test on digits under affine change where all are equally good."""
-    moved, transformed = test_images(study)
+    """Train on moved digits, and test on affine transformations where all networks are equally good."""
+    moved, transformed = load_test_images(study)
     draw_images(study, moved, transformed)
-    courses = {}
+    runs = {}
     for name in COLORS:
-        made, training = recipe(study, name), training_name(name)
-        study.train(training, made, keep_epochs=True)
-        courses[name] = course(
-            study, training, moved, transformed, Preprocess.from_options(made.data.preprocess)
-        )
-    level = common_level([courses[name] for name in (CAPS, BASE)])
-    chosen = {name: at_level(moments, level) for name, moments in courses.items()}
-    report(study, chosen, moved, transformed)
-    draw_courses(study, courses, chosen, level)
-    # Forms of the same digit are read alike, so what is counted is digits.
-    judge(study, chosen, len(transformed) // (PER_DIGIT if study.quick else 1))
+        recipe = make_recipe(study, name)
+        study.train(name, recipe, keep_epochs=True)
+        preprocess = Preprocess.from_options(recipe.data.preprocess)
+        runs[name] = errors_by_epoch(study, name, moved, transformed, preprocess)
+    error = common_error([runs[name] for name in (CAPSULES, CNN)])
+    chosen = {name: epoch_at_error(epochs, error) for name, epochs in runs.items()}
+    add_table(study, chosen, moved, transformed)
+    draw_epochs(study, runs, chosen, error)
+    # Transformations of the same digit are not independent, so chance is counted over digits.
+    add_verdicts(study, chosen, len(transformed) // (PER_DIGIT if study.quick else 1))
 
 
-def recipe(study: Study, name: str) -> Recipe:
-    """A network on moved digits; the CNN has about as many weights as the capsules have without decoder."""
-    made = load_recipe("multimnist-cnn" if name == BASE else "mnist-capsnet-small")
+def make_recipe(study: Study, name: str) -> Recipe:
+    """A network on moved digits; the CNN has about as many parameters as the capsules without decoder."""
+    recipe = load_recipe("multimnist-cnn" if name == CNN else "mnist-capsnet-small")
     source = "digits" if study.quick else "mnist"
     changes = [f'data={{name="affine_mnist", options={{source="{source}"}}}}']
-    # A rate that does not fall makes every epoch a fair place to stop; the average does the smoothing.
+    # With a constant learning rate every epoch is a fair point to stop; the moving average reduces noise.
     changes += ['optimizer={name="adam", lr=1e-3}', 'schedule={name="constant"}']
     changes += ["training={epochs=5, batch_size=128, ema_decay=0.999}"]
     if name == UNIFORM:
         changes += ['model.options.routing="uniform"']
-    if name == BASE:
+    if name == CNN:
         changes += ["model.options={channels=[32, 32, 8], hidden=[136, 64]}"]
-    made = made.override(changes)
+    recipe = recipe.override(changes)
     if not study.quick:
-        return made
+        return recipe
     small = ["model.options.channels=32", "model.options.decoder=[32, 64]"]
-    if name == BASE:
+    if name == CNN:
         small = ["model.options={channels=[16, 16, 8], hidden=[64, 32]}"]
     shorter = ["data.preprocess.resize=24", "training.batch_size=32", "training.ema_decay=0.98"]
-    return made.override([*small, *shorter, "data.options.per_image=2", "training.epochs=10"])
+    return recipe.override([*small, *shorter, "data.options.per_image=2", "training.epochs=10"])
 
 
-def training_name(name: str) -> str:
-    """What a training is called inside the study.
-
-    >>> training_name("capsules, dynamic routing")
-    'capsules-dynamic_routing'
-    """
-    return name.replace(", ", "-").replace(" ", "_")
-
-
-def test_images(study: Study) -> tuple[ImageSet, ImageSet]:
-    """Test digits that are only moved, as in training, and test digits under affine change."""
+def load_test_images(study: Study) -> tuple[ImageSet, ImageSet]:
+    """Test digits that are only moved, as in training, and test digits with an affine transformation."""
     if study.quick:
         single, per_image = load("digits", "test", size=28), PER_DIGIT
     else:
@@ -90,92 +86,104 @@ def test_images(study: Study) -> tuple[ImageSet, ImageSet]:
     return moved, transformed
 
 
-def report(study: Study, chosen: dict[str, Moment], moved: ImageSet, transformed: ImageSet) -> None:
-    """The table of accuracies at equal accuracy on the training kind."""
+def add_table(study: Study, chosen: dict[str, EpochErrors], moved: ImageSet, transformed: ImageSet) -> None:
+    """The table of accuracies, where networks are equally good on moved digits."""
     rows: list[list[object]] = []
-    for name, moment in chosen.items():
-        model, _ = load_weights(study.epochs(training_name(name))[moment.epoch - 1])
-        weights = sum(each.numel() for each in model.parameters())
-        rows.append([name, 100 - moment.familiar, 100 - moment.novel, moment.epoch, weights])
-        study.number(f"{name}.moved", 100 - moment.familiar)
-        study.number(f"{name}.affine", 100 - moment.novel)
+    for name, errors in chosen.items():
+        model, _ = load_weights(study.epoch_paths(name)[errors.epoch - 1])
+        rows.append([name, 100 - errors.familiar, 100 - errors.novel, errors.epoch, count_parameters(model)])
+        study.add_number(f"{name}.moved", 100 - errors.familiar)
+        study.add_number(f"{name}.affine", 100 - errors.novel)
     published: list[list[object]] = [
         [f"paper: {name}", *accuracies, None, None] for name, accuracies in PUBLISHED.items()
     ]
-    study.table(
-        "Equally good on moved digits, tested under affine change",
-        ["network", "moved right (%)", "transformed right (%)", "epochs", "weights"],
+    study.add_table(
+        "Equally good on moved digits, tested on affine transformations",
+        ["network", "moved, correct (%)", "transformed, correct (%)", "epochs", "parameters"],
         rows + published,
-        caption="Trained on digits placed anywhere on a canvas of 40×40, each network taken after the epoch "
-        "at which it is as good on such digits as the weaker of capsules and CNN becomes; then tested on "
-        f"{len(transformed):,} rotated, sheared and scaled ones ({len(moved):,} moved ones). The capsules' "
-        "weights include their decoder. Shaded: the paper, on affNIST.",
+        caption="All networks were trained on digits at random positions in an image of 40×40. Each one is "
+        "taken from the epoch at which it is as good on such digits as the weaker of capsules and CNN is at "
+        f"the end, and tested on {len(transformed):,} digits that are also rotated, sheared and scaled "
+        f"({len(moved):,} digits that are only moved). The parameters of capsules include their decoder. "
+        "Shaded: numbers of the paper, on affNIST.",
         marked=range(len(rows), len(rows) + len(published)),
     )
 
 
 def draw_images(study: Study, moved: ImageSet, transformed: ImageSet, count: int = 7) -> None:
-    """Digits as in training, and under affine change."""
-    places = torch.linspace(0, len(moved) - 1, count).long()
-    drawn = torch.stack([each.images[places, 0] for each in (moved, transformed)]).numpy() / 255
-    study.figure(
+    """Draw digits as in training, and with an affine transformation."""
+    chosen = torch.linspace(0, len(moved) - 1, count).long()
+    images = torch.stack([each.images[chosen, 0] for each in (moved, transformed)]).numpy() / 255
+    study.add_figure(
         "digits",
-        image_grid(drawn, rows=["moved", "transformed"], cell=0.8),
-        caption="The same test digits only moved, as all training digits are, and rotated by up to 20°, "
-        "sheared and scaled as well, which no network has seen in training.",
+        image_grid(images, rows=["moved", "transformed"], cell=0.8),
+        caption="Test digits that are only moved, like all training digits, and the same digits also rotated "
+        "by up to 20°, sheared and scaled, which no network was trained on.",
     )
 
 
-def draw_courses(
-    study: Study, courses: dict[str, list[Moment]], chosen: dict[str, Moment], level: float
+def draw_epochs(
+    study: Study, runs: dict[str, list[EpochErrors]], chosen: dict[str, EpochErrors], error: float
 ) -> None:
-    """Accuracy under affine change against accuracy on moved digits, epoch by epoch."""
+    """Draw the accuracy on transformed digits against that on moved digits, epoch by epoch."""
     figure = new_figure(5.6, 4.2)
-    axis = axes_of(figure)[0]
-    for name, moments in courses.items():
-        points = [(100 - moment.familiar, 100 - moment.novel) for moment in moments]
-        axis.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
-        place = 100 - chosen[name].familiar, 100 - chosen[name].novel
-        axis.plot(*place, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLORS[name])
-    axis.axvline(100 - level, color=QUIET, linewidth=0.8, linestyle=":")
-    axis.set(xlabel="moved digits right (%)", ylabel="transformed digits right (%)")
-    axis.legend(fontsize=8, loc="upper left", frameon=False)
-    study.figure(
-        "courses",
+    ax = add_axes(figure)[0]
+    for name, epochs in runs.items():
+        points = [(100 - errors.familiar, 100 - errors.novel) for errors in epochs]
+        ax.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
+        point = 100 - chosen[name].familiar, 100 - chosen[name].novel
+        ax.plot(*point, "o", markersize=11, markerfacecolor="none", markeredgecolor=COLORS[name])
+    ax.axvline(100 - error, color=GRAY, linewidth=0.8, linestyle=":")
+    ax.set(xlabel="moved digits, correct (%)", ylabel="transformed digits, correct (%)")
+    ax.legend(fontsize=8, loc="upper left", frameon=False)
+    study.add_figure(
+        "epochs",
         figure,
-        caption="Every dot is an epoch; learning goes to the right. At the dotted line the networks are "
-        "equally good on the kind of digits they learned from, and the circles are the models compared: the "
-        "higher one makes more of digits that were also turned and stretched.",
+        caption="Each point is one epoch; training goes from left to right. At the dotted line the networks "
+        "are equally good on moved digits. The circles are the models that are compared: a higher circle is "
+        "better on transformed digits.",
     )
 
 
-def judge(study: Study, chosen: dict[str, Moment], count: int) -> None:
-    """Say what came out, counted on so many test digits."""
-    right = {name: 100 - moment.novel for name, moment in chosen.items()}
-    known = {name: 100 - moment.familiar for name, moment in chosen.items()}
+def add_verdicts(study: Study, chosen: dict[str, EpochErrors], count: int) -> None:
+    """Compare capsules with the CNN, and with uniform coupling.
+
+    Args:
+        study: gets the verdicts.
+        chosen: errors of the models that are compared.
+        count: test digits, for the margin of chance.
+    """
+    correct = {name: 100 - errors.novel for name, errors in chosen.items()}
+    moved = {name: 100 - errors.familiar for name, errors in chosen.items()}
     sentence = (
-        f"With {known[CAPS]:.1f} and {known[BASE]:.1f} % of moved digits right, capsules read "
-        f"{right[CAPS]:.1f} % of the transformed ones and the CNN {right[BASE]:.1f} %; in the paper it is 79 "
-        "and 66 %."
+        f"With {percent(moved[CAPSULES])} and {percent(moved[CNN])} correct on moved digits, capsules have "
+        f"{percent(correct[CAPSULES])} correct on transformed digits and the CNN {percent(correct[CNN])}. In "
+        "the paper it is 79 % and 66 %."
     )
-    if equally_good(chosen[CAPS], chosen[BASE]):
-        study.verdict(ahead(right[CAPS], right[BASE], count), sentence)
+    if comparable(chosen[CAPSULES], chosen[CNN]):
+        study.add_verdict(significantly_higher(correct[CAPSULES], correct[CNN], count), sentence)
     else:
-        study.verdict(None, sentence + " They are not equally good on moved digits, so this says little.")
+        study.add_verdict(
+            None, sentence + " They are not equally good on moved digits, so this comparison is not reliable."
+        )
     sentence = (
-        f"With uniform coupling, which never looks at agreement, capsules read {right[UNIFORM]:.1f} % "
-        f"({known[UNIFORM]:.1f} % of moved digits)."
+        f"With uniform coupling, which ignores agreement, capsules have {percent(correct[UNIFORM])} correct "
+        f"({percent(moved[UNIFORM])} on moved digits)."
     )
-    if equally_good(chosen[CAPS], chosen[UNIFORM]):
-        routed = ahead(right[CAPS], right[UNIFORM], count)
-        study.verdict(routed, sentence, question="Is it routing?")
+    if comparable(chosen[CAPSULES], chosen[UNIFORM]):
+        routed = significantly_higher(correct[CAPSULES], correct[UNIFORM], count)
+        study.add_verdict(routed, sentence, question="Is routing the reason?")
     else:
-        study.text(sentence + " They are not equally good on moved digits, so routing cannot be judged here.")
+        study.add_text(
+            sentence
+            + " They are not equally good on moved digits as with routing, so there is no verdict on "
+            "routing here."
+        )
 
 
 CLAIM = Claim(
     name="affine",
-    claim="capsules are more robust to affine change than a CNN that is as good on what both were trained on",
+    claim="capsules are more robust to affine transformations than a CNN that is equally good without them",
     source="Sabour, Frosst, Hinton, “Dynamic routing between capsules” (2017), section 5.2",
     data="MNIST",
     quick_data="scikit-learn's digits",

@@ -3,24 +3,24 @@ from __future__ import annotations
 from importlib import import_module
 
 from torchcaps._registry import suggest
-from torchcaps.experiments.workbench.claim import Claim
+from torchcaps.experiments.framework.study import Claim
 
-# In the order in which one would tell the story.
-NAMES = (
-    "two-digits",
-    "perturb",
-    "overlap",
-    "affine",
-    "ablation",
-    "viewpoints",
-    "adversarial",
-    "votes",
-    "clustering",
-    "fixed-point",
-    "boats",
-    "equivariance",
-    "transforming",
-)
+# Name of each experiment, as in `torchcaps reproduce NAME`, and its module; from easy to hard to understand.
+MODULES = {
+    "two-digits": "two_digits",
+    "perturb": "perturb",
+    "overlap": "overlap",
+    "affine": "affine",
+    "ablation": "ablation",
+    "viewpoints": "viewpoints",
+    "adversarial": "adversarial",
+    "votes": "vote_agreement",
+    "clustering": "clustering",
+    "fixed-point": "fixed_point",
+    "boats": "boats",
+    "equivariance": "equivariance",
+    "transforming": "transforming",
+}
 
 
 def find_claim(name: str) -> Claim:
@@ -30,11 +30,11 @@ def find_claim(name: str) -> Claim:
     Traceback (most recent call last):
     ValueError: unknown experiment 'two-digit': did you mean 'two-digits'? Known: ...
     """
-    if name not in NAMES:
-        raise ValueError(f"unknown experiment {name!r}: {suggest(name, NAMES)}")
-    return import_module(f"torchcaps.experiments.{name.replace('-', '_')}").CLAIM
+    if name not in MODULES:
+        raise ValueError(f"unknown experiment {name!r}: {suggest(name, MODULES)}")
+    return import_module(f"torchcaps.experiments.{MODULES[name]}").CLAIM
 
 
 def list_claims() -> list[Claim]:
     """All experiments."""
-    return [find_claim(name) for name in NAMES]
+    return [find_claim(name) for name in MODULES]

@@ -7,10 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcaps.kernels import choice
-from torchcaps.kernels.em import contiguous
+from torchcaps.kernels import dispatch
+from torchcaps.kernels.arguments import check_dynamic, check_shapes_of
 from torchcaps.poses import VectorPose
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
+
+# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+GEOMETRIES = (DenseVotes, SharedVotes)
 
 
 def route(
@@ -34,15 +37,15 @@ def route(
     """
     weight = votes.weight
     if (
-        type(votes.space) is not VectorPose
-        or not isinstance(votes, (DenseVotes, SharedVotes))
-        or not choice.fits(votes.pose, weight, bias)
+        type(votes) not in GEOMETRIES
+        or type(votes.space) is not VectorPose
+        or not dispatch.fits(votes.pose, weight, bias)
     ):
         return None
     if bias is not None:
         bias = bias.expand(votes.parents, votes.pose_dim)
     pose, _ = dynamic_forward(
-        votes.pose, weight if weight.ndim == 4 else weight.unsqueeze(0), bias, isinstance(votes, SharedVotes),
+        votes.pose, weight if weight.ndim == 4 else weight.unsqueeze(0), bias, type(votes) is SharedVotes,
         iterations, accumulate, leaky, through_all,
     )  # fmt: skip
     return pose.unsqueeze(1)
@@ -63,12 +66,13 @@ def dynamic_forward(
 
     Shape: pose `[B, N, D_in]`, weight `[N or 1, J, D_in, D]`, bias `[J, D]`.
     """
-    inputs = [contiguous(t) for t in (pose, weight, bias)]
+    check_dynamic(pose, weight, bias, shared, iterations)
+    inputs = [dispatch.contiguous(t) for t in (pose, weight, bias)]
     outputs = empty_outputs(pose, weight, iterations)
-    choice.function("dynamic_forward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("dynamic_forward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, shared, iterations, accumulate, leaky, through_all),
-        *map(choice.address, inputs),
-        *map(choice.address, outputs),
+        *map(dispatch.address, inputs),
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -93,13 +97,17 @@ def dynamic_backward(
     leaky: bool,
     through_all: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients by pose, weight and bias (of shape `[J, D]` though there be none)."""
-    inputs = [contiguous(t) for t in (pose, weight, bias, grad, totals)]
+    """Gradients by pose, weight and bias; the last is returned also if there is no bias."""
+    check_dynamic(pose, weight, bias, shared, iterations)
+    check_shapes_of(
+        ("grad", "totals"), (grad, totals), empty_outputs(pose.to("meta"), weight.to("meta"), iterations)
+    )
+    inputs = [dispatch.contiguous(t) for t in (pose, weight, bias, grad, totals)]
     outputs = empty_gradients(pose, weight)
-    choice.function("dynamic_backward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("dynamic_backward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, shared, iterations, accumulate, leaky, through_all),
-        *map(choice.address, inputs),
-        *map(choice.address, outputs),
+        *map(dispatch.address, inputs),
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -122,12 +130,8 @@ def _gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
     return grad_pose, grad_weight, None if bias is None else grad_bias, *[None] * 5
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise NotImplementedError(choice.NO_SECOND_DERIVATIVE)
-
-
 dynamic_forward.register_autograd(_gradients, setup_context=_remember)
-dynamic_backward.register_autograd(_no_second_derivative)
+dynamic_backward.register_autograd(dispatch.no_second_derivative)
 
 
 def options(
@@ -141,9 +145,9 @@ def options(
 ) -> object:
     """Sizes and options as the compiled part takes them."""
     batch, children, size_in = pose.shape
-    return choice.native.DynamicOptions(  # type: ignore[union-attr]
+    return dispatch.native.DynamicOptions(  # type: ignore[union-attr]
         batch, children, weight.shape[1], size_in, weight.shape[3], iterations, shared, accumulate, leaky,
-        through_all, choice.threads(),
+        through_all, dispatch.threads(),
     )  # fmt: skip
 
 

@@ -8,13 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchcaps.kernels import choice
+from torchcaps.kernels import dispatch
+from torchcaps.kernels.arguments import SIDE, check_em, check_shapes_of
 from torchcaps.poses import MatrixPose
-from torchcaps.votes import ClassVotes, Votes
+from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
-SIDE = 4
 # As in problem.h: parent types are padded to whole vectors, and keep so many numbers per iteration.
-PADDING, STATISTICS = 16, 34
+PADDING, STATISTICS = 16, 50
+
+
+# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+GEOMETRIES = (DenseVotes, SharedVotes, ConvVotes, ClassVotes)
 
 
 def route(
@@ -23,7 +27,7 @@ def route(
     beta: tuple[Tensor, Tensor] | None,
     *,
     temperatures: Sequence[float],
-    normalise_mass: bool,
+    normalize_mass: bool,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Pose `[B, P, J, 16]`, activation and logit `[B, P, J]`; `None` where the kernel does not fit.
@@ -34,20 +38,21 @@ def route(
         beta: :math:`\\beta_u` and :math:`\\beta_a`, per type or one for all; `None` for mixing
             proportions.
         temperatures: :math:`\\lambda_t` of each iteration.
-        normalise_mass: as in `EMRouting`.
+        normalize_mass: as in `EMRouting`.
         epsilon: added to every variance.
     """
     weight = votes.weight
     if (
-        type(votes.space) is not MatrixPose
+        type(votes) not in GEOMETRIES
+        or type(votes.space) is not MatrixPose
         or weight.shape[-1] != SIDE
-        or not choice.fits(votes.pose, activation, weight, *(beta or ()))
+        or not dispatch.fits(votes.pose, activation, weight, *(beta or ()))
     ):
         return None
     place = None
-    if isinstance(votes, ClassVotes) and votes.coordinates:
+    if type(votes) is ClassVotes and votes.coordinates:
         place = votes.offset().flatten(0, 1)
-    scale = votes.positions * votes.parents / votes.total_children if normalise_mass else 1.0
+    scale = votes.positions * votes.parents / votes.total_children if normalize_mass else 1.0
     beta_u, beta_a = (b.expand(votes.parents) for b in beta) if beta else (None, None)
     pose, presence, logit, _ = em_forward(
         votes.pose,
@@ -82,13 +87,14 @@ def em_forward(
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]` (none for mixing
     proportions), index `[P, I]`, offset `[places, 16]`.
     """
+    check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
     # Locals keep what was made contiguous alive while only its address is known.
-    inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
+    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
     outputs = empty_outputs(pose, weight, index, len(temperatures))
-    choice.function("em_forward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("em_forward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        choice.native.EmInputs(*map(choice.address, inputs)),  # type: ignore[union-attr]
-        *map(choice.address, outputs),
+        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -119,14 +125,20 @@ def em_backward(
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients by pose, activation, weight and both betas (zeros without betas)."""
-    inputs = [contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
-    given = [contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
+    check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
+    check_shapes_of(
+        ("grad_pose", "grad_activation", "grad_logit", "statistics"),
+        (grad_pose, grad_activation, grad_logit, statistics),
+        empty_outputs(pose.to("meta"), weight.to("meta"), index, len(temperatures)),
+    )
+    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
+    given = [dispatch.contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
     outputs = empty_gradients(pose, activation, weight)
-    choice.function("em_backward", pose.dtype)(  # type: ignore[operator]
+    dispatch.function("em_backward", pose.dtype)(  # type: ignore[operator]
         options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        choice.native.EmInputs(*map(choice.address, inputs)),  # type: ignore[union-attr]
-        *map(choice.address, given),
-        *map(choice.address, outputs),
+        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
+        *map(dispatch.address, given),
+        *map(dispatch.address, outputs),
     )
     return outputs
 
@@ -157,20 +169,8 @@ def _gradients(
     return pose, activation, weight, beta_u, beta_a, *[None] * 5
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise NotImplementedError(choice.NO_SECOND_DERIVATIVE)
-
-
 em_forward.register_autograd(_gradients, setup_context=_remember)
-em_backward.register_autograd(_no_second_derivative)
-
-
-def contiguous(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: numbers in order, and the first at the start of a vector."""
-    if tensor is None:
-        return None
-    tensor = tensor.contiguous()
-    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+em_backward.register_autograd(dispatch.no_second_derivative)
 
 
 def options(
@@ -180,9 +180,9 @@ def options(
     """Sizes and options as the compiled part takes them."""
     batch, children = pose.shape[:2]
     positions, places = (1, children) if index is None else index.shape
-    return choice.native.EmOptions(  # type: ignore[union-attr]
+    return dispatch.native.EmOptions(  # type: ignore[union-attr]
         batch, children, positions, places, weight.shape[1], weight.shape[0], len(temperatures),
-        beta_u is None, epsilon, mass_scale, list(temperatures), choice.threads(),
+        beta_u is None, epsilon, mass_scale, list(temperatures), dispatch.threads(),
     )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""The lab: one page in the browser, and the small server that answers it from the library."""
+"""The lab: a page in the browser, and the local server behind it that runs the networks."""

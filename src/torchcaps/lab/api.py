@@ -1,9 +1,8 @@
-"""The addresses of the JSON API, each answered by one function of a view."""
+"""The endpoints of the JSON API; each calls one function of a view."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,15 +11,10 @@ from starlette.responses import Response
 
 from torchcaps import __version__, kernels
 from torchcaps.data.worlds.toys import CATEGORIES
-from torchcaps.lab import answers, schemas
-from torchcaps.lab.attack import attack
-from torchcaps.lab.clusters import clusters
-from torchcaps.lab.draw import draw, tweak
-from torchcaps.lab.examples import examples
-from torchcaps.lab.overlap import overlap
-from torchcaps.lab.toy import toy, toys
-from torchcaps.lab.votes import votes
-from torchcaps.lab.weights import Shelf
+from torchcaps.lab import schemas
+from torchcaps.lab.examples import load_examples
+from torchcaps.lab.model_store import ModelStore
+from torchcaps.lab.views import attack, clusters, draw, overlap, toy, votes
 from torchcaps.lab.worker import Worker
 
 Session = Annotated[
@@ -28,99 +22,100 @@ Session = Annotated[
     Header(
         alias="X-Session",
         max_length=64,
-        description="any name of one's own: of its requests that wait at one address, the newest wins",
+        description="any text that identifies a client: its newest request to an endpoint replaces "
+        "older ones that still wait",
     ),
 ]
-FAULTS: dict[int | str, dict[str, Any]] = {
-    400: {"model": answers.Fault, "description": "The library refused it, and says why"},
-    409: {"model": answers.Fault, "description": "A newer request of the same session came"},
-    413: {"model": answers.Fault, "description": "The body is too large"},
-    422: {"model": answers.Fault, "description": "The request is not as described here"},
-    429: {"model": answers.Fault, "description": "Too many requests are waiting"},
-    503: {"model": answers.Fault, "description": "The weights for this are missing"},
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schemas.ErrorResponse, "description": "The library rejected the values"},
+    409: {"model": schemas.ErrorResponse, "description": "Superseded by a newer request of the same session"},
+    413: {"model": schemas.ErrorResponse, "description": "The body is too large"},
+    422: {"model": schemas.ErrorResponse, "description": "The request does not match its schema"},
+    429: {"model": schemas.ErrorResponse, "description": "Too many requests are waiting"},
+    503: {"model": schemas.ErrorResponse, "description": "The weights of a network are not installed"},
 }
 
 
-def encode(answer: Any) -> bytes:
-    """JSON; NaN, which JSON does not have, is an error."""
-    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
+def create_api(store: ModelStore, worker: Worker) -> APIRouter:
+    """All endpoints under /api."""
+    api = APIRouter(prefix="/api", responses=ERRORS)
+    examples_body = schemas.to_json(load_examples())
+    toys_body = schemas.to_json(toy.list_toys(store))
 
+    async def run(
+        endpoint: str, session: str | None, view: Callable[..., schemas.Response], *arguments: Any
+    ) -> Response:
+        key = None if session is None else (session, endpoint)
+        # Encoded in the worker thread too, so that the event loop stays free.
+        future = worker.submit(key, lambda: schemas.to_json(view(*arguments)))
+        return json_response(await asyncio.wrap_future(future))
 
-def create_api(shelf: Shelf, worker: Worker) -> APIRouter:
-    """All addresses under /api."""
-    api = APIRouter(prefix="/api", responses=FAULTS)
-    sheet = encode(examples())
-    turntable = encode(toys(shelf))
+    @api.get("/status", response_model=schemas.StatusResponse)
+    async def status() -> Response:
+        """Return the version, the kernels in use, and the loaded networks."""
+        return json_response(schemas.to_json(describe(store)))
 
-    async def work(path: str, session: str | None, view: Callable[..., Any], *asked: Any) -> Response:
-        key = None if session is None else (session, path)
-        future = worker.submit(key, lambda: encode(view(*asked)))
-        return as_json(await asyncio.wrap_future(future))
+    @api.get("/examples", response_model=schemas.ExamplesResponse)
+    async def list_examples() -> Response:
+        """Return digits of the MNIST test set."""
+        return json_response(examples_body)
 
-    @api.get("/status", response_model=answers.StatusAnswer)
-    async def read_status() -> Response:
-        """What the lab runs on: version, kernels, and the networks it has weights for."""
-        return as_json(encode(status(shelf)))
+    @api.post("/draw", response_model=schemas.DrawResponse)
+    async def recognize_digit(request: schemas.DrawRequest, session: Session = None) -> Response:
+        """Recognize a digit: capsule lengths, poses, the reconstruction, and the couplings per iteration."""
+        return await run("draw", session, draw.recognize, store, request)
 
-    @api.get("/examples", response_model=answers.ExamplesAnswer)
-    async def read_examples() -> Response:
-        """Digits of the MNIST test set."""
-        return as_json(sheet)
+    @api.post("/tweak", response_model=schemas.TweakResponse)
+    async def reconstruct_pose(request: schemas.TweakRequest, session: Session = None) -> Response:
+        """Reconstruct a digit from the pose of its class capsule."""
+        return await run("tweak", session, draw.reconstruct, store, request)
 
-    @api.post("/draw", response_model=answers.DrawAnswer)
-    async def read_digit(asked: schemas.DrawQuestion, session: Session = None) -> Response:
-        """Read a digit: capsule lengths, poses, the reconstruction, and couplings per iteration."""
-        return await work("draw", session, draw, shelf, asked)
+    @api.post("/overlap", response_model=schemas.OverlapResponse)
+    async def recognize_two_digits(request: schemas.OverlapRequest, session: Session = None) -> Response:
+        """Recognize two overlapping digits, with a capsule network and with a CNN."""
+        return await run("overlap", session, overlap.recognize, store, request)
 
-    @api.post("/tweak", response_model=answers.TweakAnswer)
-    async def draw_pose(asked: schemas.TweakQuestion, session: Session = None) -> Response:
-        """Draw a class capsule as if it had this pose."""
-        return await work("tweak", session, tweak, shelf, asked)
+    @api.post("/votes", response_model=schemas.VotesResponse)
+    async def route_votes(request: schemas.VotesRequest, session: Session = None) -> Response:
+        """Route the votes for a digit, and project them to the plane."""
+        return await run("votes", session, votes.route, store, request)
 
-    @api.post("/overlap", response_model=answers.OverlapAnswer)
-    async def read_two_digits(asked: schemas.OverlapQuestion, session: Session = None) -> Response:
-        """Read two digits that lie over each other, with capsules and with a CNN."""
-        return await work("overlap", session, overlap, shelf, asked)
-
-    @api.post("/votes", response_model=answers.VotesAnswer)
-    async def cluster_votes(asked: schemas.VotesQuestion, session: Session = None) -> Response:
-        """Project the votes for a digit to the plane, and follow a routing through its iterations."""
-        return await work("votes", session, votes, shelf, asked)
-
-    @api.get("/toys", response_model=answers.ToysAnswer)
+    @api.get("/toys", response_model=schemas.ToysResponse)
     async def list_toys() -> Response:
-        """The toys there are, and which views training saw."""
-        return as_json(turntable)
+        """Return the available toys and viewpoints, and those used in training."""
+        return json_response(toys_body)
 
-    @api.post("/toy", response_model=answers.ToyAnswer)
-    async def read_toy(asked: schemas.ToyQuestion, session: Session = None) -> Response:
-        """Render a toy from anywhere, and read it with matrix capsules and with a CNN."""
-        return await work("toy", session, toy, shelf, asked)
+    @api.post("/toy", response_model=schemas.ToyResponse)
+    async def recognize_toy(request: schemas.ToyRequest, session: Session = None) -> Response:
+        """Render a toy, and recognize it with matrix capsules and with a CNN."""
+        return await run("toy", session, toy.recognize, store, request)
 
-    @api.post("/clusters", response_model=answers.ClustersAnswer)
-    async def cluster_points(asked: schemas.ClustersQuestion, session: Session = None) -> Response:
-        """Fit clusters to points, with the code that routes capsules."""
-        return await work("clusters", session, clusters, asked)
+    @api.post("/clusters", response_model=schemas.ClustersResponse)
+    async def fit_clusters(request: schemas.ClustersRequest, session: Session = None) -> Response:
+        """Fit clusters to points, with the routing algorithms of the library."""
+        return await run("clusters", session, clusters.fit, request)
 
-    @api.post("/attack", response_model=answers.AttackAnswer)
-    async def attack_digit(asked: schemas.AttackQuestion, session: Session = None) -> Response:
-        """Attack a digit by the fast gradient sign method, for capsules and for a CNN."""
-        return await work("attack", session, attack, shelf, asked)
+    @api.post("/attack", response_model=schemas.AttackResponse)
+    async def attack_digit(request: schemas.AttackRequest, session: Session = None) -> Response:
+        """Attack a digit with the fast gradient sign method, for a capsule network and for a CNN."""
+        return await run("attack", session, attack.attack, store, request)
 
     return api
 
 
-def as_json(body: bytes) -> Response:
-    """A body that is JSON already; it was encoded by the worker, where time is kept for it."""
+def json_response(body: bytes) -> Response:
+    """A response whose body is encoded already."""
     return Response(body, media_type="application/json")
 
 
-def status(shelf: Shelf) -> dict[str, Any]:
-    """What the lab runs on."""
-    use = kernels.status()
-    return {
-        "version": __version__,
-        "kernels": f"fused, {use.instruction_set}" if use.enabled else f"plain: {use.reason}",
-        "models": shelf.describe(),
-        "classes": {"digits": [str(digit) for digit in range(10)], "toys": list(CATEGORIES)},
-    }
+def describe(store: ModelStore) -> schemas.StatusResponse:
+    """Version, kernels, loaded networks and class names."""
+    kernel = kernels.status()
+    return schemas.StatusResponse(
+        version=__version__,
+        kernels=f"fused, {kernel.instruction_set}" if kernel.enabled else f"plain: {kernel.reason}",
+        models=store.info(),
+        classes=schemas.ClassNames(
+            digits=[str(digit) for digit in range(schemas.NUM_CLASSES)], toys=list(CATEGORIES)
+        ),
+    )

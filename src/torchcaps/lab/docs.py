@@ -1,3 +1,5 @@
+"""The API documentation as a plain HTML page."""
+
 from __future__ import annotations
 
 import json
@@ -7,7 +9,7 @@ from typing import Any
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
-    """The API's document as a plain page: what FastAPI offers would be fetched from another host.
+    """Render an OpenAPI document; FastAPI's own page would load scripts from another host.
 
     >>> page = docs_page({"info": {"title": "The lab", "version": "1"}, "paths": {}})
     >>> "<h1>The lab 1</h1>" in page
@@ -18,7 +20,7 @@ def docs_page(document: Mapping[str, Any]) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(info['title'])}: the API</title>",
+        f"<title>{escape(info['title'])}: API</title>",
         '<link rel="stylesheet" href="/docs.css"></head><body><main>',
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
         f"<p>{escape(info.get('description', ''))}</p>",
@@ -39,24 +41,24 @@ def docs_page(document: Mapping[str, Any]) -> str:
 def _operation(
     document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]
 ) -> list[str]:
-    asked = operation.get("requestBody", {}).get("content", {})
-    answered = operation.get("responses", {}).get("200", {}).get("content", {})
-    faults = [
-        f"<li>{status}: {escape(told['description'])}</li>"
-        for status, told in operation.get("responses", {}).items()
+    request = operation.get("requestBody", {}).get("content", {})
+    response = operation.get("responses", {}).get("200", {}).get("content", {})
+    errors = [
+        f"<li>{status}: {escape(error['description'])}</li>"
+        for status, error in operation.get("responses", {}).items()
         if status != "200"
     ]
     return [
         f"<section><h2><code>{escape(method.upper())} {escape(path)}</code></h2>",
         f"<p>{escape(operation.get('description', ''))}</p>",
         *(
-            f"<p><code>{escape(each['name'])}</code> ({escape(each['in'])}): "
-            f"{escape(each.get('description', ''))}</p>"
-            for each in operation.get("parameters", ())
+            f"<p><code>{escape(parameter['name'])}</code> ({escape(parameter['in'])}): "
+            f"{escape(parameter.get('description', ''))}</p>"
+            for parameter in operation.get("parameters", ())
         ),
-        *_schema(document, "asks for", asked),
-        *_schema(document, "answers", answered),
-        f"<details><summary>errors</summary><ul>{''.join(faults)}</ul></details></section>",
+        *_schema(document, "request:", request),
+        *_schema(document, "response:", response),
+        f"<details><summary>errors</summary><ul>{''.join(errors)}</ul></details></section>",
     ]
 
 
@@ -65,5 +67,5 @@ def _schema(document: Mapping[str, Any], title: str, content: Mapping[str, Any])
     if not schema:
         return []
     name = schema.get("$ref", "").rpartition("/")[2]
-    shown = json.dumps(document.get("components", {}).get("schemas", {}).get(name, schema), indent=1)
-    return [f"<details><summary>{title} {escape(name)}</summary><pre>{escape(shown)}</pre></details>"]
+    text = json.dumps(document.get("components", {}).get("schemas", {}).get(name, schema), indent=1)
+    return [f"<details><summary>{title} {escape(name)}</summary><pre>{escape(text)}</pre></details>"]

@@ -1,3 +1,5 @@
+"""The lab as an ASGI application: the JSON API, its documentation, and the page."""
+
 from __future__ import annotations
 
 import mimetypes
@@ -12,56 +14,55 @@ from starlette.staticfiles import StaticFiles
 from torchcaps import __version__
 from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
-from torchcaps.lab.draw import warm_up
-from torchcaps.lab.faults import tell_faults
-from torchcaps.lab.shield import BodyLimit, KnownHosts, SafeHeaders
-from torchcaps.lab.weights import Shelf, load_shelf
+from torchcaps.lab.errors import add_error_handlers
+from torchcaps.lab.middleware import AllowedHosts, BodySizeLimit, SecurityHeaders
+from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.views.draw import warm_up
 from torchcaps.lab.worker import Worker
 
 HERE = Path(__file__).parent
-
-# Where a system lists another type for these, a browser told not to guess would refuse the page's modules.
-mimetypes.add_type("text/javascript", ".js")
-mimetypes.add_type("text/css", ".css")
-mimetypes.add_type("image/svg+xml", ".svg")
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def create_app(shelf: Shelf | None = None, hosts: Collection[str] | None = None) -> FastAPI:
-    """The lab as an ASGI application.
+def create_app(store: ModelStore | None = None, hosts: Collection[str] | None = None) -> FastAPI:
+    """Create the application.
 
     Args:
-        shelf: the networks to answer with; by default those that come with the package.
-        hosts: names that it answers to; by default all.
+        store: the networks to use; by default those that come with the package.
+        hosts: accepted host names; by default all.
 
     Example:
-        >>> create_app(Shelf({})).title
+        >>> create_app(ModelStore({})).title
         'torchcaps lab'
     """
-    shelf = load_shelf() if shelf is None else shelf
+    # Some systems list other types for these; with nosniff, a browser would then reject the page's modules.
+    for suffix, media_type in MEDIA_TYPES.items():
+        mimetypes.add_type(media_type, suffix)
+    store = load_model_store() if store is None else store
     worker = Worker()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        worker.submit(None, lambda: warm_up(shelf))
+        worker.submit(None, lambda: warm_up(store))
         yield
         worker.close()
 
     app = FastAPI(
         title="torchcaps lab",
         version=__version__,
-        description="Capsules in the browser: every answer comes from the library's public functions.",
+        description="Capsule networks in the browser, computed with the public functions of torchcaps.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
     )
     app.state.worker = worker
-    app.add_middleware(BodyLimit)
+    app.add_middleware(BodySizeLimit)
     if hosts is not None:
-        app.add_middleware(KnownHosts, hosts=hosts)
-    app.add_middleware(SafeHeaders)
-    tell_faults(app)
-    app.include_router(create_api(shelf, worker))
-    page = docs_page(app.openapi())
+        app.add_middleware(AllowedHosts, hosts=hosts)
+    app.add_middleware(SecurityHeaders)
+    add_error_handlers(app)
+    app.include_router(create_api(store, worker))
+    documentation = docs_page(app.openapi())
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> FileResponse:
@@ -69,7 +70,7 @@ def create_app(shelf: Shelf | None = None, hosts: Collection[str] | None = None)
 
     @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(page)
+        return HTMLResponse(documentation)
 
     @app.get("/docs.css", include_in_schema=False)
     async def docs_style() -> FileResponse:

@@ -1,3 +1,5 @@
+"""A single worker thread for all inference."""
+
 from __future__ import annotations
 
 import threading
@@ -8,25 +10,26 @@ from typing import Any
 
 import torch
 
-MOST_WAITING = 256
+MAX_WAITING = 256
 
 
 class SupersededError(Exception):
-    """A newer request of the same kind came while this one was waiting."""
+    """A newer job with the same key replaced this one before it started."""
 
 
 class BusyError(Exception):
-    """More requests are waiting than anybody would wait for."""
+    """Too many jobs are waiting."""
 
 
 class Worker:
-    """One thread for all inference, so that drawing is never slowed by a queue of old strokes.
+    """One thread that runs all inference, so that outdated requests do not delay new ones.
 
-    Of the jobs with the same key that wait, only the newest is done; the older ones end in `SupersededError`.
-    It takes their place in the queue, so a hand that never rests is still served.
+    Of the waiting jobs with the same key only the newest runs; the older ones fail with `SupersededError`.
+    The newest takes the position of the job that it replaces, so a constant stream of requests cannot
+    starve it.
 
     Args:
-        most_waiting: jobs beyond which the next is refused with `BusyError`.
+        max_waiting: number of waiting jobs above which `submit` raises `BusyError`.
 
     Example:
         >>> worker = Worker()
@@ -35,61 +38,61 @@ class Worker:
         >>> worker.close()
     """
 
-    def __init__(self, most_waiting: int = MOST_WAITING) -> None:
-        self.most_waiting = most_waiting
+    def __init__(self, max_waiting: int = MAX_WAITING) -> None:
+        self.max_waiting = max_waiting
         self._waiting: OrderedDict[Hashable, tuple[Future, Callable[[], Any]]] = OrderedDict()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def submit(self, key: Hashable | None, work: Callable[[], Any]) -> Future:
-        """Queue `work`, in place of what waits under the same key; without a key nothing gives way."""
+    def submit(self, key: Hashable | None, job: Callable[[], Any]) -> Future:
+        """Queue a job; it replaces a waiting job with the same key, unless the key is `None`."""
         future: Future = Future()
-        place: Hashable = future if key is None else key
+        slot: Hashable = future if key is None else key
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lab", daemon=True)
                 self._thread.start()
-            older = self._waiting.get(place)
-            if older is None and len(self._waiting) >= self.most_waiting:
+            older = self._waiting.get(slot)
+            if older is None and len(self._waiting) >= self.max_waiting:
                 raise BusyError
-            self._waiting[place] = (future, work)
+            self._waiting[slot] = (future, job)
             self._changed.notify()
         if older is not None and older[0].set_running_or_notify_cancel():
             older[0].set_exception(SupersededError())
         return future
 
     def waiting(self) -> int:
-        """How many jobs have not begun."""
+        """Number of jobs that have not started."""
         with self._changed:
             return len(self._waiting)
 
     def close(self) -> None:
-        """Finish the job under way, drop the others, end the thread; a later job would start another."""
+        """Finish the current job, cancel the waiting ones and stop the thread; `submit` starts a new one."""
         with self._changed:
             thread, self._thread = self._thread, None
-            dropped = list(self._waiting.values())
+            canceled = list(self._waiting.values())
             self._waiting.clear()
             self._changed.notify()
-        for future, _ in dropped:
+        for future, _ in canceled:
             future.cancel()
         if thread is not None:
             thread.join()
 
     def _run(self) -> None:
-        # One image is too little work to share: on two cores a second thread costs more than it brings, and
-        # many times more when another program wants that core.
+        # A batch of one image is too little work for several threads: on two cores a second thread is slower,
+        # and much slower while another process uses that core.
         torch.set_num_threads(1)
         while True:
             with self._changed:
-                mine = threading.current_thread()
-                while not self._waiting and self._thread is mine:
+                this_thread = threading.current_thread()
+                while not self._waiting and self._thread is this_thread:
                     self._changed.wait()
-                if self._thread is not mine:
+                if self._thread is not this_thread:
                     return
-                _, (future, work) = self._waiting.popitem(last=False)
+                _, (future, job) = self._waiting.popitem(last=False)
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(work())
-            except BaseException as fault:
-                future.set_exception(fault)
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)

@@ -1,7 +1,7 @@
 """Published networks and the baselines they are compared with, by name."""
 
 from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
-from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output
+from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
 from torchcaps.models.registry import ModelInfo, create_model, list_models, model_info, register_model
 
@@ -13,6 +13,7 @@ __all__ = [
     "Output",
     "baselines",
     "capsnet",
+    "capsule_inputs",
     "create_model",
     "list_models",
     "list_pretrained",

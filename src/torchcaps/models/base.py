@@ -103,25 +103,44 @@ class Model(nn.Module):
 
     def routing_history(self, images: Tensor) -> list[LayerHistory]:
         """Every routing iteration of every capsule layer, from the bottom up; a CNN has none."""
-        children: list[tuple[str, CapsuleLayer, Capsules]] = []
-
-        def keep(name: str, layer: CapsuleLayer, args: tuple[Any, ...]) -> None:
-            children.append((name, layer, as_capsules(args[0])))
-
-        handles = [
-            layer.register_forward_pre_hook(partial(keep, name))
-            for name, layer in self.named_modules()
-            if isinstance(layer, CapsuleLayer)
-        ]
-        try:
-            self(images)
-        finally:
-            for handle in handles:
-                handle.remove()
+        _, inputs = capsule_inputs(self, images)
         return [
-            LayerHistory(name, layer.votes(below).tensor(), layer.history(below))
-            for name, layer, below in children
+            LayerHistory(name, layer.votes(children).tensor(), layer.history(children))
+            for name, layer, children in inputs
         ]
+
+
+def capsule_inputs(model: nn.Module, images: Tensor) -> tuple[Any, list[tuple[str, CapsuleLayer, Capsules]]]:
+    """Run a network once and record the input of each of its capsule layers.
+
+    Args:
+        model: any network that calls capsule layers.
+        images: its input.
+
+    Returns:
+        The network's output, and (name, layer, children) of every capsule layer in the order of the calls.
+
+    Example:
+        >>> from torchcaps import create_model
+        >>> output, inputs = capsule_inputs(create_model("capsnet_small"), torch.rand(1, 1, 28, 28))
+        >>> [(name, children.pose.shape) for name, _, children in inputs]
+        [('classes', torch.Size([1, 6, 6, 8, 8]))]
+    """
+    inputs: list[tuple[str, CapsuleLayer, Capsules]] = []
+
+    def record(name: str, layer: CapsuleLayer, args: tuple[Any, ...]) -> None:
+        inputs.append((name, layer, as_capsules(args[0])))
+
+    handles = [
+        layer.register_forward_pre_hook(partial(record, name))
+        for name, layer in model.named_modules()
+        if isinstance(layer, CapsuleLayer)
+    ]
+    try:
+        return model(images), inputs
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class CapsuleModel(Model):

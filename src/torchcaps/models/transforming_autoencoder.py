@@ -12,12 +12,12 @@ from torchcaps.capsules import Capsules
 POSES = {"shift": (2,), "affine": (3, 3)}
 
 
-class Redrawn(NamedTuple):
-    """What a transforming auto-encoder makes of a batch.
+class TransformedOutput(NamedTuple):
+    """What a transforming auto-encoder returns for a batch.
 
     Attributes:
-        images: `[B, C, H, W]`, the moved images as it draws them.
-        capsules: what it saw before the move: pose `[B, K, 2]` or `[B, K, 3, 3]`, activation p `[B, K]`.
+        images: `[B, C, H, W]`, its drawing of the transformed images.
+        capsules: of the images before: pose `[B, K, 2]` or `[B, K, 3, 3]`, activation p `[B, K]`.
     """
 
     images: Tensor
@@ -27,16 +27,16 @@ class Redrawn(NamedTuple):
 class TransformingAutoencoder(nn.Module):
     r"""The network of *Transforming Auto-encoders* (Hinton, Krizhevsky, Wang 2011).
 
-    Each capsule looks at the whole image with recognition units of its own, which say whether its part is
-    there and where. It is then told how the image is to be moved, moves its pose so, and draws its part
-    with generation units that know the moved pose and nothing else of the image:
+    Each capsule reads the whole image with its own recognition units, which give a presence and a pose.
+    The known transformation of the image is then applied to the pose, and the capsule draws its part with
+    generation units whose only input is the transformed pose:
 
     .. math:: h_k = \sigma(R_k x), \quad p_k = \sigma(a_k^T h_k), \quad M_k = P_k h_k, \quad
         y = \sum_k p_k V_k\, \sigma(U_k (T \circ M_k))
 
     For shifts the pose is (x, y) and :math:`T \circ M = M + (\Delta x, \Delta y)`; for affine changes it is a
-    3×3 matrix and :math:`T \circ M = T M`. Nobody says what a capsule's coordinates shall be: that they are
-    coordinates is what it must learn to draw the moved image.
+    3×3 matrix and :math:`T \circ M = T M`. No target is given for the poses: a capsule must learn to give
+    coordinates in order to draw the transformed image.
 
     Args:
         image_shape: (channels, height, width).
@@ -45,12 +45,13 @@ class TransformingAutoencoder(nn.Module):
         generation: generation units of each.
         pose: `"shift"` or `"affine"`.
 
-    Shape: images `[B, C, H, W]` and change `[B, 2]` (`shift`) or `[B, 3, 3]` (`affine`) to `Redrawn`.
+    Shape: images `[B, C, H, W]` and change `[B, 2]` (`shift`) or `[B, 3, 3]` (`affine`) to
+    `TransformedOutput`.
 
     Example:
         >>> network = TransformingAutoencoder((1, 22, 22), capsules=5)
-        >>> resample_each_epoch = network(torch.rand(4, 1, 22, 22), torch.tensor([[1.0, 0.0]]).expand(4, 2))
-        >>> resample_each_epoch.images.shape, resample_each_epoch.capsules.pose.shape
+        >>> moved = network(torch.rand(4, 1, 22, 22), torch.tensor([[1.0, 0.0]]).expand(4, 2))
+        >>> moved.images.shape, moved.capsules.pose.shape
         (torch.Size([4, 1, 22, 22]), torch.Size([4, 5, 2]))
     """
 
@@ -68,18 +69,18 @@ class TransformingAutoencoder(nn.Module):
         self.pose_shape = POSES[pose]
         self.count = check_count("capsules", capsules)
         dims, pixels = prod(self.pose_shape), prod(self.image_shape)
-        seen, drawn = check_count("recognition", recognition), check_count("generation", generation)
-        self.recognize = nn.Linear(pixels, capsules * seen)
-        self.present = PerCapsule(capsules, seen, 1)
-        self.locate = PerCapsule(capsules, seen, dims)
+        read, drawn = check_count("recognition", recognition), check_count("generation", generation)
+        self.recognize = nn.Linear(pixels, capsules * read)
+        self.present = PerCapsule(capsules, read, 1)
+        self.locate = PerCapsule(capsules, read, dims)
         self.generate = PerCapsule(capsules, dims, drawn)
-        # Every capsule's drawing is a sum over its units, and the image a sum over capsules: one matrix.
+        # Drawings are sums over units, and the image is a sum over capsules: one matrix does both.
         self.draw = nn.Linear(capsules * drawn, pixels, bias=False)
 
-    def forward(self, images: Tensor, change: Tensor) -> Redrawn:
+    def forward(self, images: Tensor, change: Tensor) -> TransformedOutput:
         """Draw images `[B, C, H, W]` as they would be after `change`."""
         capsules = self.look(images)
-        return Redrawn(self.redraw(self.move(capsules, change)), capsules)
+        return TransformedOutput(self.redraw(self.move(capsules, change)), capsules)
 
     def look(self, images: Tensor) -> Capsules:
         """Pose and presence of every capsule."""
@@ -91,7 +92,7 @@ class TransformingAutoencoder(nn.Module):
         return Capsules(self.locate(units).unflatten(2, self.pose_shape), presence)
 
     def move(self, capsules: Capsules, change: Tensor) -> Capsules:
-        """Capsules as they would be if the image had been moved: the known change put to every pose."""
+        """The capsules of the transformed image: the known change applied to every pose."""
         if self.kind == "shift":
             check_tensor("change", change, "B D", D=2)
             return Capsules(capsules.pose + change.unsqueeze(1), capsules.activation)
@@ -99,14 +100,14 @@ class TransformingAutoencoder(nn.Module):
         return Capsules(change.unsqueeze(1) @ capsules.pose, capsules.activation)
 
     def redraw(self, capsules: Capsules) -> Tensor:
-        """The image that capsules stand for: the sum of what each draws, as far as it is present."""
+        """The image of these capsules: the sum of their drawings, each times its presence."""
         units = torch.sigmoid(self.generate(capsules.pose.flatten(2)))
         weighted = units * capsules.activation.unsqueeze(2)
         return self.draw(weighted.flatten(1)).unflatten(1, self.image_shape)
 
 
 class PerCapsule(nn.Module):
-    """A linear map of its own for every capsule: `[B, K, I]` to `[B, K, O]`.
+    """One linear map per capsule: `[B, K, I]` to `[B, K, O]`.
 
     Args:
         count: K, number of capsules.
@@ -121,15 +122,14 @@ class PerCapsule(nn.Module):
         self.bias = nn.Parameter(torch.empty(count, size_out).uniform_(-spread, spread))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Map each capsule's numbers by its own matrix."""
+        """Apply the map of each capsule."""
         return torch.einsum("bki,kio->bko", values, self.weight) + self.bias
 
 
 class PlainAutoencoder(nn.Module):
-    """As many units as a transforming auto-encoder has, without capsules: all see all.
+    """A baseline with as many units as a transforming auto-encoder, fully connected, without capsules.
 
-    The code has as many numbers; the change stands beside it as further input, and what to do with it is left
-    to the generation units.
+    Its code has as many numbers. The change is a further input of the generation units.
 
     Args:
         image_shape: (channels, height, width).
@@ -149,9 +149,9 @@ class PlainAutoencoder(nn.Module):
         self.generate = nn.Linear(code + change, generation)
         self.draw = nn.Linear(generation, prod(image_shape))
 
-    def forward(self, images: Tensor, change: Tensor) -> Redrawn:
-        """Draw images as they would be after the change; its code as capsules that say one number each."""
+    def forward(self, images: Tensor, change: Tensor) -> TransformedOutput:
+        """Draw images as they would be after the change; the code is returned as capsules of one number."""
         code = self.code(torch.sigmoid(self.recognize(images.flatten(1))))
         units = torch.sigmoid(self.generate(torch.cat([code, change.flatten(1)], dim=1)))
         drawn = self.draw(units).unflatten(1, self.image_shape)
-        return Redrawn(drawn, Capsules(code.unsqueeze(2), torch.ones_like(code)))
+        return TransformedOutput(drawn, Capsules(code.unsqueeze(2), torch.ones_like(code)))

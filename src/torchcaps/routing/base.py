@@ -15,7 +15,13 @@ from torchcaps.votes import Votes, at_least_float32, weighted_sum
 
 
 def dead(dtype: torch.dtype) -> float:
-    """The mass below which a parent counts as having no votes: beyond it, slopes of 1 / mass would overflow.
+    r"""The mass below which a parent counts as having no votes.
+
+    Two limits of the type decide it. The slope of a mean with respect to a weight is (vote - mean) / mass:
+    with a mass of at least 1e-20, 1 / mass is at most 1e20, and float32, which ends at 3e38, leaves 1e18 for
+    the other factor. And a weight below 1e-38 is 0 in float32: beside a mass of at least 1e-20, what is lost
+    is less than 1e-18 of it per child, far below rounding. So 1e-20 lies in the middle of the exponents of
+    float32; 1e-200 leaves float64 as much above, and far more than it needs.
 
     >>> dead(torch.float32), dead(torch.float64)
     (1e-20, 1e-200)
@@ -144,10 +150,32 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     Returns the mean `[B, P, J, D]` (0 for a parent that nobody votes for), the mass `[B, P, J]`, and the
     weights as shares of that mass `[B, P, I, J]`.
     """
+    mean, _, mass, share = precise_mean(votes, weight)
+    return mean, mass, share
+
+
+def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""`weighted_mean`, and the digits of the mean that its type has no room for.
+
+    Returns the mean, its low part `[B, P, J, D]`, the mass and the shares. `votes - mean - low` keeps the
+    digits of the deviations where `votes - mean` does not: the mean is rounded to the last digit of a vote,
+    which is no small error beside the difference of two votes that nearly agree. The low part is a constant
+    for gradients.
+
+    Gradients need the same care. As shares add up to 1, the mean is also :math:`c + \sum_i s_i (V_i - c)` for
+    any constant c. With the mean itself for c, the slope with respect to a share is the deviation
+    :math:`V_i - c`, where the plain sum has :math:`V_i`: what all votes have in common cancels exactly, not
+    after it was rounded.
+    """
     mass = weight.sum(2)
     alive = mass > dead(mass.dtype)
     share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
-    return weighted_sum(votes, share), mass, share
+    center = realize(weighted_sum(votes, share).detach())
+    shift = weighted_sum(votes - center.unsqueeze(2), share)
+    mean = center + shift
+    # The rest of the sum that was rounded to `mean`, exactly.
+    low = (shift - (mean - center)).detach()
+    return mean, low, mass, share
 
 
 def length_logit(activation: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import Routing, RoutingOutput, dead, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, dead, precise_mean
 from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
@@ -105,8 +105,8 @@ class EMRouting(Routing):
         assignment = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
             # Not renormalized over parents: that would cancel the child's activation.
-            mean, mass, share = votes.reduce(weighted_mean, assignment * child)
-            spread = votes.reduce(self.gaussian.fit, share, mean)
+            mean, low, mass, share = votes.reduce(precise_mean, assignment * child)
+            spread = votes.reduce(self.gaussian.fit, share, mean, low)
             if self.activation == "mdl":
                 code = self.gaussian.code_length(spread, votes.pose_dim).to(mass.dtype)
                 logits = self._coding_logit(iteration, code, mass, votes)
@@ -117,8 +117,12 @@ class EMRouting(Routing):
                 logits = log_prior = presence.clamp(min=dead(mass.dtype)).log()
             yield RoutingOutput(mean, presence, logits, assignment)
             if iteration < self.iterations - 1:
-                log_density = votes.reduce(self.gaussian.log_density, mean, spread)
+                log_density = votes.reduce(self.gaussian.log_density, mean, spread, low)
                 assignment = votes.softmax(log_density + log_prior.unsqueeze(2))
+                # The sum over the parents of a child is 1, so this adds 0. It is for the gradients: their
+                # mean over the parents, which the backward pass of a softmax subtracts, is subtracted here
+                # first, so that the second mean is near 0 and its rounding does not matter.
+                assignment = assignment + assignment.detach() * (1 - votes._total(assignment))
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """See `Routing.fused`; the kernel has the paper's covariance, and does not serve subclasses."""
@@ -133,7 +137,7 @@ class EMRouting(Routing):
             activation,
             (self.beta_u, self.beta_a) if self.activation == "mdl" else None,
             temperatures=[self.inverse_temperature_at(iteration) for iteration in range(self.iterations)],
-            normalise_mass=self.normalize_mass,
+            normalize_mass=self.normalize_mass,
             epsilon=self.gaussian.epsilon,
         )
         return None if found is None else RoutingOutput(*found)

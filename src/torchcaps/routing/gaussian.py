@@ -25,9 +25,18 @@ MAX_SQ_DISTANCE = 1e37
 def rounding(mean: Tensor) -> Tensor:
     """The variance that rounding alone makes around a mean; a smaller one is not known.
 
-    Nothing beside any usual ε, but among votes of 1e15 it keeps the slope of ln σ within float32.
+    It takes the place of ε where it is larger: among votes of 1e15 it keeps the slope of ln σ within float32.
     """
     return (torch.finfo(mean.dtype).eps * mean.detach()).square()
+
+
+def deviation(votes: Tensor, mean: Tensor, low: Tensor | None) -> Tensor:
+    """Votes minus their mean, whose low part (see `precise_mean`) is taken off last.
+
+    Each difference is rounded to its own size, so nothing is lost where votes nearly agree.
+    """
+    centered = votes - mean.unsqueeze(2)
+    return centered if low is None else centered - low.unsqueeze(2)
 
 
 class Gaussian(ABC):
@@ -41,14 +50,15 @@ class Gaussian(ABC):
         self.epsilon = check_number("epsilon", epsilon, above=True)
 
     @abstractmethod
-    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """The spread of each cluster.
 
-        Shape: votes `[B, P, I, J, D]`, share `[B, P, I, J]` (adds up to 1 over I), mean `[B, P, J, D]`.
+        Shape: votes `[B, P, I, J, D]`, share `[B, P, I, J]` (adds up to 1 over I), mean and its low part
+        `[B, P, J, D]`.
         """
 
     @abstractmethod
-    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density of each vote under each cluster, `[B, P, I, J]`."""
 
     @abstractmethod
@@ -59,16 +69,16 @@ class Gaussian(ABC):
 class Diagonal(Gaussian):
     """A variance per dimension, as in the paper; spread is the variance `[B, P, J, D]`."""
 
-    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Variance per dimension."""
-        square = (votes - mean.unsqueeze(2)).square()
-        return weighted_sum(square, share) + self.epsilon + rounding(mean)
+        square = deviation(votes, mean, low).square()
+        return weighted_sum(square, share) + rounding(mean).clamp(min=self.epsilon)
 
-    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density, dimension by dimension."""
         # Dividing before squaring keeps votes of 1e15 within float32.
-        deviation = (votes - mean.unsqueeze(2)) / spread.sqrt().unsqueeze(2)
-        distance = deviation.square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
+        scaled = deviation(votes, mean, low) / spread.sqrt().unsqueeze(2)
+        distance = scaled.square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
         size = votes.shape[-1]
         volume = spread.log().expand_as(mean).sum(-1) + size * math.log(2 * math.pi)
         return -0.5 * (distance + volume.unsqueeze(2))
@@ -81,9 +91,9 @@ class Diagonal(Gaussian):
 class Spherical(Diagonal):
     """One variance per cluster; spread is `[B, P, J, 1]`."""
 
-    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Mean of the variances over dimensions."""
-        return super().fit(votes, share, mean).mean(-1, keepdim=True)
+        return super().fit(votes, share, mean, low).mean(-1, keepdim=True)
 
 
 class Fixed(Gaussian):
@@ -97,13 +107,13 @@ class Fixed(Gaussian):
         super().__init__(epsilon)
         self.sigma = check_number("sigma", sigma, above=True)
 
-    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Observed variance, which only the code length looks at."""
-        return weighted_sum((votes - mean.unsqueeze(2)).square(), share)
+        return weighted_sum(deviation(votes, mean, low).square(), share)
 
-    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density under the constant σ."""
-        distance = ((votes - mean.unsqueeze(2)) / self.sigma).square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
+        distance = (deviation(votes, mean, low) / self.sigma).square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
         return -0.5 * distance - votes.shape[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
@@ -114,9 +124,9 @@ class Fixed(Gaussian):
 class Full(Gaussian):
     """A whole covariance matrix; spread is its Cholesky factor `[B, P, J, D, D]`, in float64."""
 
-    def fit(self, votes: Tensor, share: Tensor, mean: Tensor) -> Tensor:
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Cholesky factor of the covariance."""
-        centered = (votes - mean.unsqueeze(2)).double()
+        centered = deviation(votes, mean, low).double()
         covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centered, centered)
         size = votes.shape[-1]
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
@@ -125,9 +135,9 @@ class Full(Gaussian):
         ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
 
-    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by a triangular solve."""
-        centered = (votes - mean.unsqueeze(2)).double().transpose(2, 3).transpose(3, 4)
+        centered = deviation(votes, mean, low).double().transpose(2, 3).transpose(3, 4)
         whitened = torch.linalg.solve_triangular(spread, centered, upper=False)
         distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcaps._checks import check_count
 from torchcaps._registry import suggest
 from torchcaps.capsules import Capsules
-from torchcaps.data.datasets.folder import read_image
+from torchcaps.data.formats.images import read_image
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path

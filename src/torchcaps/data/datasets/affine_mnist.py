@@ -33,16 +33,20 @@ def affine_mnist(
 ) -> ImageSet:
     """Load digits under affine transformations on a 40×40 canvas, after affNIST: images `[N, 1, 40, 40]`.
 
-    The train split holds digits that are only moved: by whole pixels, anywhere on the canvas. In the test
-    split each is rotated by up to ±20°, sheared by up to ±0.2, scaled by 0.8 … 1.2 in height and in width
-    independently, and moved by up to ±8 pixels as far as all of its ink stays on the canvas. There are
-    `per_image` versions of each image of the `source` (mnist, digits or fashion_mnist, scaled to 28×28),
-    the same for the same `seed`.
+    Digits of the train split are only translated: by whole pixels, anywhere on the canvas. Each digit of the
+    test split is rotated by up to ±20°, sheared by up to ±0.2, scaled by 0.8 … 1.2 in height and in width
+    independently, and translated by up to ±8 pixels as far as all of its ink stays on the canvas.
 
-    `affnist` names a published affNIST file or a folder of them, which is then read instead.
+    Metadata, float `[N]`: `rotation` (radians), `shear`, `scale_x`, `scale_y`, `shift_x`, `shift_y`
+    (pixels); none with `affnist`.
 
-    Metadata of what is made here, float `[N]`: `rotation` (radians), `shear`, `scale_x`, `scale_y`,
-    `shift_x`, `shift_y` (pixels).
+    Args:
+        split: `"train"` or `"test"`.
+        data_dir: where to look for the files of the source.
+        source: `"mnist"`, `"digits"` or `"fashion_mnist"`, scaled to 28×28.
+        per_image: versions of each image of the source.
+        seed: of the transformations.
+        affnist: a published affNIST file or a folder of them, to be read instead.
     """
     check_choice("split", split, ("train", "test"))
     if affnist is not None:
@@ -55,20 +59,22 @@ def transform_set(single: ImageSet, per_image: int, seed: int, *, moved_only: bo
     """Transform each image of a set `per_image` times; see `affine_mnist`."""
     check_count("per_image", per_image)
     generator = torch.Generator().manual_seed(seed)
-    chosen = torch.arange(len(single)).repeat_interleave(per_image)
-    made, facts = [], []
-    for part in chosen.split(_CHUNK):
+    indices = torch.arange(len(single)).repeat_interleave(per_image)
+    transformed, facts = [], []
+    for part in indices.split(_CHUNK):
         images = single.images[part]
-        values = draw_moves(images, generator) if moved_only else draw_transformations(images, generator)
-        made.append(transform(images, values))
+        values = (
+            draw_translations(images, generator) if moved_only else draw_transformations(images, generator)
+        )
+        transformed.append(transform(images, values))
         facts.append(values)
     names = ("rotation", "shear", "scale_x", "scale_y", "shift_x", "shift_y")
     metadata = dict(zip(names, torch.cat(facts).unbind(1)))
-    return ImageSet(torch.cat(made), single.labels[chosen], single.classes, metadata)
+    return ImageSet(torch.cat(transformed), single.labels[indices], single.classes, metadata)
 
 
-def draw_moves(images: Tensor, generator: Generator) -> Tensor:
-    """Draw a placement of each whole image on the canvas: `[N, 6]`, see `draw_transformations`."""
+def draw_translations(images: Tensor, generator: Generator) -> Tensor:
+    """Draw a random translation of each image on the canvas: `[N, 6]`, see `draw_transformations`."""
     room = torch.tensor([CANVAS - images.shape[3], CANVAS - images.shape[2]])
     shifts = (torch.rand(len(images), 2, generator=generator) * (room + 1)).floor() - room / 2
     still = torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(len(images), 4)
@@ -91,7 +97,7 @@ def draw_transformations(images: Tensor, generator: Generator) -> Tensor:
 
 
 def matrices(values: Tensor) -> Tensor:
-    """Give rotation · shear · scaling as matrices `[N, 2, 2]` that act on (x, y) from the image's center."""
+    """Rotation · shear · scaling as matrices `[N, 2, 2]` that act on (x, y) from the image's center."""
     rotation, shear, scale_x, scale_y = values[:, :4].unbind(1)
     cosine, sine = rotation.cos(), rotation.sin()
     first = [cosine * scale_x, (cosine * shear - sine) * scale_y]
@@ -99,7 +105,7 @@ def matrices(values: Tensor) -> Tensor:
     return torch.stack([*first, *second], dim=1).view(-1, 2, 2)
 
 
-def inverted(matrix: Tensor) -> Tensor:
+def invert(matrix: Tensor) -> Tensor:
     """Invert matrices `[N, 2, 2]`, in closed form because a general solver is slow on many small ones."""
     (a, b), (c, d) = (row.unbind(1) for row in matrix.unbind(1))
     swapped = torch.stack([d, -b, -c, a], dim=1).view(-1, 2, 2)
@@ -112,7 +118,7 @@ def apply(matrix: Tensor, points: Tensor) -> Tensor:
 
 
 def ink_extent(images: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the least and greatest (x, y) of each image's ink after `matrix`: two `[N, 2]`."""
+    """The smallest and largest (x, y) of each image's ink after `matrix`: two `[N, 2]`."""
     height, width = images.shape[2:]
     y, x = torch.meshgrid(
         torch.arange(height) - (height - 1) / 2, torch.arange(width) - (width - 1) / 2, indexing="ij"
@@ -130,7 +136,7 @@ def transform(images: Tensor, values: Tensor) -> Tensor:
     centers = torch.arange(CANVAS) - (CANVAS - 1) / 2
     y, x = torch.meshgrid(centers, centers, indexing="ij")
     canvas = torch.stack([x.flatten(), y.flatten()]) - values[:, 4:, None]
-    source = apply(inverted(matrices(values)), canvas)
+    source = apply(invert(matrices(values)), canvas)
     grid = (2 * source / torch.tensor([[width], [height]])).transpose(1, 2).reshape(-1, CANVAS, CANVAS, 2)
     drawn = F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     return drawn.round_().clamp_(0, 255).to(torch.uint8)

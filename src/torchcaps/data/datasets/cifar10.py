@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from torchcaps._checks import check_choice
+from torchcaps._extras import require
 from torchcaps.data.fetch.collection import Collection
 from torchcaps.data.fetch.packages import NpmPackage
 from torchcaps.data.fetch.suppliers import Tarball
@@ -27,18 +28,17 @@ def read_png_sheet(package: Path, name: str, per_file: int = PER_FILE) -> bytes:
 
     A sheet has one image per row: 1024 RGB pixels. The labels of all training sheets are one JSON list.
     """
-    from PIL import Image
-
+    pillow = require("PIL.Image", extra="train", purpose="reading PNG sheets of CIFAR-10")
     stem = name.removesuffix(".bin")
     sheet = package / "package" / f"{stem}.png"
-    # The package spells the word so.
+    # The package spells the word like this.
     label_file = package / "package" / ("test_lables.json" if stem == "test_batch" else "train_lables.json")
     begin = 0 if stem == "test_batch" else (int(stem.rsplit("_", 1)[1]) - 1) * per_file
     try:
-        with Image.open(sheet) as image:
+        with pillow.open(sheet) as image:
             pixels = np.asarray(image.convert("RGB"))
         labels = np.array(json.loads(label_file.read_text())[begin : begin + per_file], dtype=np.uint8)
-    except (OSError, ValueError, Image.DecompressionBombError) as fault:
+    except (OSError, ValueError, pillow.DecompressionBombError) as fault:
         raise DataError.in_file(sheet, f"it cannot be read ({fault})") from fault
     if pixels.shape != (per_file, 1024, 3) or labels.shape != (per_file,):
         raise DataError.in_file(sheet, f"{list(pixels.shape)} pixels and {list(labels.shape)} labels")

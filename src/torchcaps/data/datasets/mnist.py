@@ -68,7 +68,7 @@ def mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = Non
 
 @register_dataset("fashion_mnist", recipe={"preprocess": {"translate": 2}})
 def fashion_mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
-    """Load pictures of clothes: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
+    """Load gray images of clothes: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
     return read_pair(FASHION_MNIST, FASHION_CLASSES, split, data_dir)
 
 

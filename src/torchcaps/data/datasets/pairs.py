@@ -16,7 +16,7 @@ SOURCES = ("mnist", "digits", "fashion_mnist")
 def load_source(
     source: str, split: str, data_dir: str | os.PathLike[str] | None, size: int | None
 ) -> ImageSet:
-    """Load the single-object set that others are made from, scaled to `size`."""
+    """Load a set of single objects that others are made from, scaled to `size`."""
     check_choice("source", source, SOURCES)
     check_choice("split", split, ("train", "test"))
     single = DATASETS[source].loader(split, data_dir=data_dir)
@@ -66,15 +66,21 @@ def two_digits(
 ) -> ImageSet:
     """Put two digits of different classes side by side: images `[N, 1, H, 2W − overlap]`, labels `[N, 2]`.
 
-    The labels are in the order left, right. Every image of the source is the left one `per_image` times;
-    the right one is random, the same for the same `seed`. `source` is mnist, digits or fashion_mnist,
-    scaled to `size` first. Where they overlap, by `overlap` pixels, they are added and clipped.
+    Labels are in the order left, right. Metadata: `source_index` `[N, 2]`, the indices in the source.
 
-    Metadata: `source_index` `[N, 2]`, which images of the source these are.
+    Args:
+        split: `"train"` or `"test"`.
+        data_dir: where to look for the files of the source.
+        source: `"mnist"`, `"digits"` or `"fashion_mnist"`.
+        size: scale the source's images to this side first.
+        overlap: pixels by which the digits overlap; there they are added and clipped.
+        per_image: how often each image of the source is the left one.
+        seed: of the right ones.
 
-    >>> pairs = two_digits("test", source="digits", size=16, overlap=4)
-    >>> pairs.images.shape, pairs.labels.shape
-    (torch.Size([355, 1, 16, 28]), torch.Size([355, 2]))
+    Example:
+        >>> pairs = two_digits("test", source="digits", size=16, overlap=4)
+        >>> pairs.images.shape, pairs.labels.shape
+        (torch.Size([355, 1, 16, 28]), torch.Size([355, 2]))
     """
     return side_by_side(load_source(source, split, data_dir, size), overlap, per_image, seed)
 
@@ -106,15 +112,22 @@ def multimnist(
     seed: int = 0,
     size: int = SIZE,
 ) -> ImageSet:
-    """Lay two digits of different classes over each other, as in MultiMNIST: images `[N, 1, 36, 36]`.
+    """Overlay two digits of different classes, as in MultiMNIST: images `[N, 1, 36, 36]`, labels `[N, 2]`.
 
     Each digit is shifted by up to ±4 pixels in each direction on a 36×36 canvas; the two are added and
-    clipped. Every image of the source appears as the first digit `per_image` times; partners and shifts are
-    the same for the same `seed`. `source` is mnist, digits or fashion_mnist, scaled to 28×28, or to `size`
-    with shifts and canvas in proportion: ±3 on 27×27 for 21. Labels are `[N, 2]`.
+    clipped.
 
     Metadata: `parts` uint8 `[N, 2, 36, 36]`, each digit alone in the order of the labels, to compare
     reconstructions with; `source_index` `[N, 2]`.
+
+    Args:
+        split: `"train"` or `"test"`.
+        data_dir: where to look for the files of the source.
+        source: `"mnist"`, `"digits"` or `"fashion_mnist"`.
+        per_image: how often each image of the source is the first digit.
+        seed: of the second digits and of the shifts.
+        size: scale the source's images to this side first; shifts and canvas are in proportion, such as ±3 on
+            27×27 for 21.
     """
     single = load_source(source, split, data_dir, size)
     return overlay(single, per_image, seed, max_shift=round(MAX_SHIFT * size / SIZE))
@@ -137,7 +150,7 @@ def overlay(single: ImageSet, per_image: int = 1, seed: int = 0, *, max_shift: i
 
 
 def place(images: Tensor, offset: Tensor, max_shift: int = MAX_SHIFT) -> Tensor:
-    """Put images `[N, C, H, W]` on a canvas larger by twice the shift, `offset` `[N, 2]` from its corner."""
+    """Put images `[N, C, H, W]` on a canvas larger by twice the shift, at `offset` `[N, 2]`."""
     margin = 2 * max_shift
     height, width = images.shape[2] + margin, images.shape[3] + margin
     padded = torch.nn.functional.pad(images, [margin] * 4)

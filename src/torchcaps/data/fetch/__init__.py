@@ -1,1 +1,1 @@
-"""Where the files of a data set come from: the disk, the web, package registries."""
+"""The files of published data sets: on disk, on the web and, if enabled, in package registries."""

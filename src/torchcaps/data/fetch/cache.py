@@ -10,30 +10,30 @@ CACHE_VARIABLE = "TORCHCAPS_CACHE"
 
 
 def cache_dir() -> Path:
-    """Say where fetched and generated data is kept.
+    """The folder for fetched and generated data.
 
-    `$TORCHCAPS_CACHE`, or else `torchcaps` in `$XDG_CACHE_HOME`, or else in `~/.cache`.
+    It is `$TORCHCAPS_CACHE` if set, otherwise `torchcaps` in `$XDG_CACHE_HOME` or in `~/.cache`.
     """
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
+    folder = os.environ.get(CACHE_VARIABLE)
+    if folder:
+        return Path(folder).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base).expanduser() if base else Path.home() / ".cache") / "torchcaps"
 
 
 def user_folders(folder: str, data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
-    """List where the user may have put the files of a data set, first choice first.
+    """List the folders where the user may have put the files of a data set, in the order of search.
 
-    The files lie in the sub-folder `folder` of the directory given or of `$TORCHCAPS_DATA`; a directory
-    given may also hold them itself.
+    They are the sub-folder `folder` of `data_dir`, `data_dir` itself, and the sub-folder `folder` of
+    `$TORCHCAPS_DATA`.
 
     >>> [place.as_posix() for place in user_folders("mnist", "/data")][:2]
     ['/data/mnist', '/data']
     """
     places: list[Path] = []
     if data_dir is not None:
-        given = Path(data_dir).expanduser()
-        places += [given / folder, given]
+        root = Path(data_dir).expanduser()
+        places += [root / folder, root]
     shared = os.environ.get(DATA_VARIABLE)
     if shared:
         places.append(Path(shared).expanduser() / folder)
@@ -42,15 +42,15 @@ def user_folders(folder: str, data_dir: str | os.PathLike[str] | None = None) ->
 
 try:
     import fcntl
-except ImportError:  # Windows: two processes may then fetch twice, but each file still arrives whole.
+except ImportError:  # Windows: two processes may both fetch a file, but each file is still complete
     fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes that ask for the same folder waiting until the block ends.
+    """Make other processes that lock the same folder wait until the block ends.
 
-    The lock goes with the process that holds it, so a killed one leaves nothing behind.
+    The operating system releases the lock if the process is killed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as handle:

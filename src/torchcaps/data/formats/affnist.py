@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from torchcaps.data.formats.norb import join
-from torchcaps.data.imageset import ImageSet
+from torchcaps._extras import require
+from torchcaps.data.imageset import ImageSet, concatenate
 from torchcaps.errors import DataError
 
 SIDE = 40
@@ -17,13 +17,17 @@ SIDE = 40
 def read_affnist(path: str | os.PathLike[str]) -> ImageSet:
     """Read a published affNIST file (`test.mat`, …), or all `.mat` files of a folder (`test_batches`).
 
-    Images are `[N, 1, 40, 40]`. Raises `DataError` naming the file and the fault.
+    Returns:
+        Images `[N, 1, 40, 40]` and labels `[N]`.
+
+    Raises:
+        DataError: a file is missing or damaged; the message names it.
     """
     place = Path(path).expanduser()
     files = sorted(place.glob("*.mat"), key=_by_number) if place.is_dir() else [place]
     if not files:
         raise DataError.in_file(place, "no .mat files in this folder")
-    return join([_read_file(file) for file in files])
+    return concatenate([_read_file(file) for file in files])
 
 
 def _by_number(path: Path) -> tuple[int, str]:
@@ -32,10 +36,9 @@ def _by_number(path: Path) -> tuple[int, str]:
 
 
 def _read_file(path: Path) -> ImageSet:
-    from scipy.io import loadmat  # type: ignore[import-untyped]
-
+    scipy = require("scipy.io", extra="train", purpose="reading affNIST's .mat files")
     try:
-        record = loadmat(path, variable_names=["affNISTdata"])["affNISTdata"][0, 0]
+        record = scipy.loadmat(path, variable_names=["affNISTdata"])["affNISTdata"][0, 0]
         pixels, labels = np.asarray(record["image"]), np.asarray(record["label_int"]).reshape(-1)
     except Exception as fault:  # scipy raises many kinds for a damaged file, zlib's and struct's among them
         raise DataError.in_file(path, f"it is not an affNIST file that can be read ({fault})") from fault

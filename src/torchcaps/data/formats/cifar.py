@@ -9,7 +9,6 @@ import os
 
 import numpy as np
 
-from torchcaps._files import read_bytes
 from torchcaps.errors import DataError
 
 SHAPE = (3, 32, 32)
@@ -17,22 +16,23 @@ RECORD = 1 + 3 * 32 * 32
 NUM_CLASSES = 10
 
 
-def read_cifar(path: str | os.PathLike[str], records: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Read images uint8 `[N, 3, 32, 32]` and labels uint8 `[N]` from a batch file, plain or `.gz`.
-
-    `records` is how many there must be, if known. Raises `DataError` naming the file and the fault.
-    """
-    return parse_cifar(read_bytes(path), path, records)
-
-
 def parse_cifar(
     content: bytearray, path: str | os.PathLike[str], records: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read images and labels in the `content` of the file `path`, which only names it in errors.
+    """Parse a batch file: images uint8 `[N, 3, 32, 32]` and labels uint8 `[N]`.
 
-    >>> images, labels = parse_cifar(bytearray([3]) + bytes(3072), "one.bin")
-    >>> images.shape, labels.tolist()
-    ((1, 3, 32, 32), [3])
+    Args:
+        content: of the file.
+        path: names the file in errors.
+        records: how many there must be, if known.
+
+    Raises:
+        DataError: the content is not such a file.
+
+    Example:
+        >>> images, labels = parse_cifar(bytearray([3]) + bytes(3072), "one.bin")
+        >>> images.shape, labels.tolist()
+        ((1, 3, 32, 32), [3])
     """
     count, rest = divmod(len(content), RECORD)
     if rest or not count:

@@ -24,19 +24,21 @@ MOST_DIMENSIONS = 4
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     """Read the uint8 array in an IDX file, plain or `.gz`.
 
-    Raises `DataError` naming the file and the fault when it is not exactly one whole array.
+    Raises:
+        DataError: it is not exactly one complete array; the message names the file.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_idx(f"{folder}/labels.gz", np.array([7, 2, 1], dtype=np.uint8))
-    ...     read_idx(f"{folder}/labels.gz")
-    array([7, 2, 1], dtype=uint8)
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_idx(f"{folder}/labels.gz", np.array([7, 2, 1], dtype=np.uint8))
+        ...     read_idx(f"{folder}/labels.gz")
+        array([7, 2, 1], dtype=uint8)
     """
     return parse_idx(read_bytes(path), path)
 
 
 def parse_idx(content: bytearray, path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the array in the unpacked `content` of the file `path`, which only names it in errors."""
+    """Parse the unpacked content of an IDX file; `path` names it in errors."""
     if len(content) < 4:
         raise DataError.in_file(path, f"{len(content)} bytes are too few for an IDX header")
     zero, element_type, ndim = struct.unpack_from(">HBB", content)
@@ -60,7 +62,7 @@ def parse_idx(content: bytearray, path: str | os.PathLike[str]) -> np.ndarray:
 
 
 def write_idx(path: str | os.PathLike[str], array: np.ndarray) -> None:
-    """Write a uint8 array of 1 to 4 dimensions as an IDX file (`.gz` by name), whole or not at all."""
+    """Write a uint8 array of 1 to 4 dimensions as an IDX file, gzipped if its name ends in `.gz`."""
     if array.dtype != np.uint8 or not 1 <= array.ndim <= MOST_DIMENSIONS:
         raise ValueError(
             f"array must be uint8 of 1 to {MOST_DIMENSIONS} dimensions, got {array.dtype} {list(array.shape)}"

@@ -1,1 +1,1 @@
-"""Images drawn by this package, with the exact pose of everything in them."""
+"""Data sets that are drawn rather than photographed, with the exact pose of everything in each image."""

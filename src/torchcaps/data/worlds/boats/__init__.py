@@ -1,4 +1,4 @@
-"""Boats and houses: the same two parts, told apart only by how they stand to each other."""
+"""Boats and houses: the same two parts, which differ only in how they are placed relative to each other."""
 
 from torchcaps.data.worlds.boats.drawing import draw
 from torchcaps.data.worlds.boats.loader import boats

@@ -10,10 +10,10 @@ from torch import Tensor
 from torchcaps.data.worlds.boats.relations import CORNERS, PARTS, RECTANGLE
 from torchcaps.data.worlds.boats.scenes import Scene
 
-_GAP = 0.7  # pixels of dark around each part, so that parts which touch or overlap stay apart
-_BAND = -0.22  # the rectangle is darker below this height, so that one sees which way up it is
+_GAP = 0.7  # dark pixels around each part, which separate parts that touch or overlap
+_BAND = -0.22  # the rectangle is darker below this height, which shows which way up it is
 _BAND_SHADE = 0.45
-_PIXELS_AT_A_TIME = 1 << 15  # as many as fit the processor's cache
+_PIXELS_AT_A_TIME = 1 << 15  # as many as fit into the processor's cache
 
 
 def draw(scenes: Sequence[Scene], size: int = 48) -> Tensor:
@@ -56,14 +56,14 @@ def _draw(scenes: Sequence[Scene], size: int) -> np.ndarray:
 
 
 def _paint(canvas: np.ndarray, kind: int, pose: np.ndarray, paint: np.ndarray) -> np.ndarray:
-    """Put one part of type `kind` over each canvas float32 `[n, size, size]`."""
+    """Draw one part of type `kind` on each canvas float32 `[n, size, size]`."""
     size = canvas.shape[-1]
     middle = (np.arange(size) + 0.5) / size * 2 - 1
     to_part = np.linalg.inv(pose)
     pixels_per_unit = np.hypot(pose[:, 0, 0], pose[:, 1, 0]) * (size / 2)
 
     def beyond(line: tuple[float, float, float]) -> np.ndarray:
-        """How many pixels each pixel lies beyond the line a·x + b·y = c of the part's coordinates."""
+        """Distance in pixels of each pixel beyond the line a·x + b·y = c in the part's coordinates."""
         a, b, c = line
         per_x, per_y, constant = ((a * to_part[:, 0] + b * to_part[:, 1]) * pixels_per_unit[:, None]).T
         constant = constant - c * pixels_per_unit
@@ -72,7 +72,7 @@ def _paint(canvas: np.ndarray, kind: int, pose: np.ndarray, paint: np.ndarray) -
         return along_columns[:, None, :] + along_rows[:, :, None]
 
     def cover(distance: np.ndarray) -> np.ndarray:
-        """Share of a pixel that is inside an edge which its middle lies `distance` beyond."""
+        """Share of a pixel that lies inside an edge, if its center is `distance` beyond the edge."""
         return np.clip(np.float32(0.5) - distance, 0, 1)
 
     outside, *others = (beyond(line) for line in _edges(kind))
@@ -85,7 +85,7 @@ def _paint(canvas: np.ndarray, kind: int, pose: np.ndarray, paint: np.ndarray) -
 
 
 def _edges(kind: int) -> list[tuple[float, float, float]]:
-    """Lines a·x + b·y = c along the sides of a part, (a, b) being the unit vector outwards."""
+    """Lines a·x + b·y = c along the sides of a part, where (a, b) is the outward unit normal."""
     corners = CORNERS[kind]
     lines = []
     for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1]):

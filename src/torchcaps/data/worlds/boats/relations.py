@@ -1,12 +1,12 @@
-r"""Parts, wholes and how they stand to each other.
+r"""Parts, wholes and their relative poses.
 
 A pose is a similarity of the plane, the 3×3 matrix
 
 .. math::
     \begin{pmatrix} s\cos\theta & -s\sin\theta & x \\ s\sin\theta & s\cos\theta & y \\ 0 & 0 & 1 \end{pmatrix}
 
-that takes a part's own coordinates to those of the picture, which runs from -1 to 1 with y up. Where a part
-of type p stands in a whole of type w never changes, so that a part's pose says where its whole must be:
+that maps a part's own coordinates to those of the image, which run from -1 to 1 with y up. The pose of a part
+of type p inside a whole of type w is fixed, so that a part's pose determines that of its whole:
 pose_whole = pose_part @ relation[w, p]. That product is the vote of a capsule.
 """
 
@@ -29,22 +29,22 @@ CORNERS = (
     ((-1.0, -0.5), (1.0, -0.5), (1.0, 0.5), (-1.0, 0.5)),
     ((-1.0, -0.5), (1.0, -0.5), (0.0, 0.5)),
 )
-"""Of each part type in its own coordinates, counter-clockwise."""
+"""Corners of each part type in its own coordinates, counter-clockwise."""
 
-STANDS = (
+PLACEMENTS = (
     # A house: the triangle lies with its long side on the rectangle, a roof on a wall.
     (Similarity.of(0, -0.5, 0, 1), Similarity.of(0, 0.5, 0, 1)),
-    # A boat: the rectangle is keel up, and the triangle stands on one corner, a sail along its mast.
+    # A boat: the rectangle is upside down, and the triangle stands on one corner, a sail along its mast.
     (Similarity.of(0, -1.0, math.pi, 1), Similarity.of(0.2, 0.5, -math.pi / 2, 1)),
 )
-"""`STANDS[w][p]`: the pose of part type p in the coordinates of whole type w.
+"""`PLACEMENTS[w][p]`: the pose of part type p in the coordinates of whole type w.
 
-Sizes are the same in both, so that neither part alone tells a house from a boat.
+Sizes are the same in both, so that no part alone reveals whether it belongs to a house or a boat.
 """
 
 
 def pose_matrix(x: float, y: float, angle: float, scale: float) -> Tensor:
-    """The pose float64 `[3, 3]` that scales, turns (radians, counter-clockwise) and moves.
+    """The pose float64 `[3, 3]` that scales, rotates (radians, counter-clockwise) and moves.
 
     >>> pose_matrix(3, 4, 0, 2) @ torch.tensor([1.0, 0, 1], dtype=torch.float64)
     tensor([5., 4., 1.], dtype=torch.float64)
@@ -68,15 +68,15 @@ def pose_numbers(pose: Tensor) -> Tensor:
     return torch.stack(numbers, dim=-1)
 
 
-PLACE = torch.stack([matrices(whole) for whole in STANDS])
-"""The same as `STANDS`, float64 `[w, p, 3, 3]`: pose_part = pose_whole @ PLACE[whole type, part type]."""
+PLACE = torch.stack([matrices(whole) for whole in PLACEMENTS])
+"""`PLACEMENTS` as matrices, float64 `[w, p, 3, 3]`: pose_part = pose_whole @ PLACE[whole type, part type]."""
 
-RELATION = torch.stack([matrices([part.inverse() for part in whole]) for whole in STANDS])
+RELATION = torch.stack([matrices([part.inverse() for part in whole]) for whole in PLACEMENTS])
 """pose_whole = pose_part @ RELATION[whole type, part type], float64 `[w, p, 3, 3]`."""
 
 
 def votes(part_type: Tensor, part_pose: Tensor) -> Tensor:
-    """Where each part says each type of whole would be.
+    """The pose that each part implies for each type of whole.
 
     Args:
         part_type: int64 `[..., P]`.

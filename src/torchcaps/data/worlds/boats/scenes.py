@@ -14,24 +14,24 @@ from torchcaps.data.worlds.boats.relations import (
     CORNERS,
     HOUSE,
     PARTS,
+    PLACEMENTS,
     RECTANGLE,
-    STANDS,
     TRIANGLE,
     WHOLES,
     matrices,
 )
 from torchcaps.data.worlds.boats.similarity import Similarity
 
-REACH = tuple(
-    max(abs(stand(complex(*corner))) for stand, corners in zip(whole, CORNERS) for corner in corners)
-    for whole in STANDS
+RADII = tuple(
+    max(abs(place(complex(*corner))) for place, corners in zip(whole, CORNERS) for corner in corners)
+    for whole in PLACEMENTS
 )
-"""Radius of each whole type about the origin of its coordinates."""
+"""Radius of each whole type around the origin of its coordinates."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What is in a picture: P parts and W wholes with their poses.
+    """The content of an image: P parts and W wholes with their poses.
 
     Attributes:
         part_type: int64 `[P]`, index into `PARTS`.
@@ -39,9 +39,9 @@ class Scene:
         part_whole: int64 `[P]`, the number of the whole it belongs to, -1 for a stray part.
         whole_type: int64 `[W]`, index into `WHOLES`.
         whole_pose: float64 `[W, 3, 3]`.
-        decoy_type: int64 `[D]`, wholes that two parts agree on although they belong to others.
+        decoy_type: int64 `[D]`, wholes that two parts agree on although each belongs to another whole.
         decoy_pose: float64 `[D, 3, 3]`.
-        brightness: float64 `[P]`, of each part's paint, 0..1.
+        brightness: float64 `[P]`, of each part, 0..1.
     """
 
     part_type: Tensor
@@ -58,13 +58,14 @@ Placed = tuple[int, Similarity]
 
 
 def scene(kind: str = "single", *, seed: int | str = 0, wholes: int = 4) -> Scene:
-    """Compose a scene: pure geometry, exact poses, always the same for the same seed.
+    """Compose a scene: exact poses, the same for the same seed.
 
     - `single`: one house or boat.
-    - `crowded`: `wholes` houses and boats, some of them overlapping, and up to two stray parts.
+    - `crowded`: `wholes` houses and boats, each of a random type, some of them overlapping, and up to two
+      stray parts.
     - `ambiguous`: four parts in a row. The outer pairs are two wholes of one type; the inner two parts agree
-      just as exactly on a whole of the other type (the decoy), standing on its side. Only the first reading
-      leaves no part over.
+      just as exactly on a whole of the other type (the decoy), rotated to its side. Only the first
+      interpretation uses all parts.
 
     Args:
         kind: one of these three.
@@ -85,52 +86,52 @@ def scene(kind: str = "single", *, seed: int | str = 0, wholes: int = 4) -> Scen
     return KINDS[kind](random.Random(f"boats/{kind}/{seed}"), wholes)
 
 
-def _single(chance: random.Random, wholes: int) -> Scene:
-    whole = chance.randrange(len(WHOLES))
-    return _scene(chance, [(whole, _anywhere(chance, REACH[whole], 0.28, 0.48))])
+def _single(rng: random.Random, wholes: int) -> Scene:
+    whole = rng.randrange(len(WHOLES))
+    return _scene(rng, [(whole, _random_pose(rng, RADII[whole], 0.28, 0.48))])
 
 
-def _crowded(chance: random.Random, wholes: int) -> Scene:
-    size = math.sqrt(4 / max(wholes, 4))  # wholes shrink so that a fixed share of the picture is covered
+def _crowded(rng: random.Random, wholes: int) -> Scene:
+    size = math.sqrt(4 / max(wholes, 4))  # wholes shrink so that they cover a fixed share of the image
     placed: list[Placed] = []
     apart = 0.7
     while len(placed) < wholes:
-        whole = chance.randrange(len(WHOLES))
-        pose = _anywhere(chance, REACH[whole], 0.18 * size, 0.27 * size)
+        whole = rng.randrange(len(WHOLES))
+        pose = _random_pose(rng, RADII[whole], 0.18 * size, 0.27 * size)
         gaps = (
             abs(pose.shift - other.shift) / _radii((whole, pose), (kind, other)) for kind, other in placed
         )
         if all(gap > apart for gap in gaps):
             placed.append((whole, pose))
         else:
-            apart *= 0.995  # a crowd that does not fit may overlap a little more
+            apart *= 0.995  # wholes that do not fit may overlap a little more
     strays = [
-        (chance.randrange(len(PARTS)), _anywhere(chance, 1.2, 0.18 * size, 0.27 * size))
-        for _ in range(chance.randrange(3))
+        (rng.randrange(len(PARTS)), _random_pose(rng, 1.2, 0.18 * size, 0.27 * size))
+        for _ in range(rng.randrange(3))
     ]
-    return _scene(chance, placed, strays)
+    return _scene(rng, placed, strays)
 
 
-def _ambiguous(chance: random.Random, wholes: int) -> Scene:
-    true, decoy = chance.sample((HOUSE, BOAT), 2)
+def _ambiguous(rng: random.Random, wholes: int) -> Scene:
+    true, decoy = rng.sample((HOUSE, BOAT), 2)
     first = Similarity(1, 0)
-    between = first @ STANDS[true][TRIANGLE] @ STANDS[decoy][TRIANGLE].inverse()
-    second = between @ STANDS[decoy][RECTANGLE] @ STANDS[true][RECTANGLE].inverse()
+    between = first @ PLACEMENTS[true][TRIANGLE] @ PLACEMENTS[decoy][TRIANGLE].inverse()
+    second = between @ PLACEMENTS[decoy][RECTANGLE] @ PLACEMENTS[true][RECTANGLE].inverse()
 
     corners = [
-        (whole @ stand)(complex(*corner))
+        (whole @ place)(complex(*corner))
         for whole in (first, second)
-        for stand, own in zip(STANDS[true], CORNERS)
+        for place, own in zip(PLACEMENTS[true], CORNERS)
         for corner in own
     ]
     wide, high = [corner.real for corner in corners], [corner.imag for corner in corners]
     middle = complex(min(wide) + max(wide), min(high) + max(high)) / 2
     radius = max(abs(corner - middle) for corner in corners)
-    scale = chance.uniform(0.8, 1.0) / radius
-    onto_canvas = _anywhere(chance, radius, scale, scale) @ Similarity(1, -middle)
+    scale = rng.uniform(0.8, 1.0) / radius
+    onto_canvas = _random_pose(rng, radius, scale, scale) @ Similarity(1, -middle)
     pair: list[Placed] = [(true, onto_canvas @ first), (true, onto_canvas @ second)]
-    chance.shuffle(pair)
-    return _scene(chance, pair, decoys=[(decoy, onto_canvas @ between)])
+    rng.shuffle(pair)
+    return _scene(rng, pair, decoys=[(decoy, onto_canvas @ between)])
 
 
 KINDS: dict[str, Callable[[random.Random, int], Scene]] = {
@@ -140,33 +141,33 @@ KINDS: dict[str, Callable[[random.Random, int], Scene]] = {
 }
 
 
-def _anywhere(chance: random.Random, reach: float, smallest: float, largest: float) -> Similarity:
-    """A pose at any angle that keeps something of radius `reach` inside the picture."""
-    scale = chance.uniform(smallest, largest)
-    room = max(0.0, 1 - reach * scale)
+def _random_pose(rng: random.Random, radius: float, smallest: float, largest: float) -> Similarity:
+    """A random pose that keeps something of the given radius inside the image."""
+    scale = rng.uniform(smallest, largest)
+    room = max(0.0, 1 - radius * scale)
     return Similarity.of(
-        chance.uniform(-room, room), chance.uniform(-room, room), chance.uniform(-math.pi, math.pi), scale
+        rng.uniform(-room, room), rng.uniform(-room, room), rng.uniform(-math.pi, math.pi), scale
     )
 
 
 def _radii(*placed: Placed) -> float:
-    return sum(REACH[kind] * abs(pose.turn) for kind, pose in placed)
+    return sum(RADII[kind] * abs(pose.turn) for kind, pose in placed)
 
 
 def _scene(
-    chance: random.Random,
+    rng: random.Random,
     wholes: list[Placed],
     strays: list[Placed] | None = None,
     decoys: list[Placed] | None = None,
 ) -> Scene:
-    """Take wholes apart and put all parts into an order that does not tell who belongs together."""
+    """Split wholes into parts, in a random order that does not reveal which belong together."""
     parts = [
-        (part, pose @ STANDS[whole][part], number)
+        (part, pose @ PLACEMENTS[whole][part], number)
         for number, (whole, pose) in enumerate(wholes)
         for part in (RECTANGLE, TRIANGLE)
     ]
     parts += [(part, pose, -1) for part, pose in strays or []]
-    chance.shuffle(parts)
+    rng.shuffle(parts)
     return Scene(
         part_type=torch.tensor([part for part, _, _ in parts]),
         part_pose=matrices([pose for _, pose, _ in parts]),
@@ -175,5 +176,5 @@ def _scene(
         whole_pose=matrices([pose for _, pose in wholes]),
         decoy_type=torch.tensor([whole for whole, _ in decoys or []], dtype=torch.int64),
         decoy_pose=matrices([pose for _, pose in decoys or []]),
-        brightness=torch.tensor([chance.uniform(0.55, 1.0) for _ in parts], dtype=torch.float64),
+        brightness=torch.tensor([rng.uniform(0.55, 1.0) for _ in parts], dtype=torch.float64),
     )

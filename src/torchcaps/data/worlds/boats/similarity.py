@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Similarity(NamedTuple):
     """A similarity of the plane, z → turn · z + shift over the complex numbers.
 
-    The same as a pose matrix, but cheap enough in plain Python to compose thousands of scenes.
+    Equivalent to a pose matrix, but fast enough in plain Python to compose thousands of scenes.
 
     >>> quarter = Similarity.of(x=1, y=0, angle=cmath.pi / 2, scale=2)
     >>> (quarter @ quarter.inverse()).shift, round(abs(quarter.turn), 6)
@@ -19,11 +19,11 @@ class Similarity(NamedTuple):
 
     @classmethod
     def of(cls, x: float, y: float, angle: float, scale: float) -> Similarity:
-        """Scale, turn (radians, counter-clockwise), then move."""
+        """Scale, rotate (radians, counter-clockwise), then move."""
         return cls(cmath.rect(scale, angle), complex(x, y))
 
     def __call__(self, point: complex) -> complex:
-        """Where a point goes."""
+        """Map a point."""
         return self.turn * point + self.shift
 
     def __matmul__(self, inner: Similarity) -> Similarity:
@@ -31,7 +31,7 @@ class Similarity(NamedTuple):
         return Similarity(self.turn * inner.turn, self(inner.shift))
 
     def inverse(self) -> Similarity:
-        """What undoes this one."""
+        """The inverse similarity."""
         return Similarity(1 / self.turn, -self.shift / self.turn)
 
     def rows(self) -> list[list[float]]:

@@ -1,13 +1,14 @@
-"""Toys: a world like smallNORB, built of solids and photographed by a ray caster.
+"""Toys: a data set like smallNORB, made of simple solids and rendered by a ray caster.
 
->>> picture = render("plane", 2, azimuth=33.3, elevation=45, lighting=0)
->>> picture.shape, picture.dtype
+>>> image = render("plane", 2, azimuth=33.3, elevation=45, lighting=0)
+>>> image.shape, image.dtype
 (torch.Size([2, 48, 48]), torch.uint8)
 """
 
-from torchcaps.data.worlds.toys.blueprints import CATEGORIES
+from torchcaps.data.worlds.toys.assembly import solids
+from torchcaps.data.worlds.toys.builders import CATEGORIES
 from torchcaps.data.worlds.toys.loader import toys
+from torchcaps.data.worlds.toys.rendering import render
 from torchcaps.data.worlds.toys.solid import Solid
-from torchcaps.data.worlds.toys.stage import render, solids
 
 __all__ = ["CATEGORIES", "Solid", "render", "solids", "toys"]

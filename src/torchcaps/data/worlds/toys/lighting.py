@@ -13,13 +13,13 @@ from torchcaps.data.worlds.toys.surfaces import Surface
 
 @dataclass(frozen=True)
 class Light:
-    """One lighting of the stage: a far lamp, and weak light from all sides.
+    """One lighting: a distant lamp, and weak light from all sides.
 
     Attributes:
-        azimuth: of the lamp, in degrees from the camera's; the toy turns, the lamps stay.
+        azimuth: of the lamp, in degrees from the camera's: lamps stay with the camera, the toy turns.
         elevation: of the lamp, in degrees.
-        lamp: brightness of a white surface that faces the lamp, beside what comes from all sides.
-        ambient: brightness that comes from all sides (a little more of it from above).
+        lamp: brightness of a white surface that faces the lamp, without the ambient light.
+        ambient: brightness that comes from all sides, a little more from above.
     """
 
     azimuth: float
@@ -38,12 +38,12 @@ LIGHTS = (
 )
 
 GROUND_PAINT = 0.8
-"""Lighter than any toy, or a flat roof would vanish against it."""
+"""Lighter than any toy; otherwise a flat roof could not be seen against it."""
 
 _MAP_SIZE = 128
-_MAP_HALF = 1.06  # the bounding ball and a rim that nothing shades
-_GROUND_SHADE = 0.7  # a wide bright ground lights its own shadows
-_LIFT = 0.03  # shadows are looked up a little above the surface, or it would shade itself
+_MAP_HALF = 1.06  # the bounding ball and a border without shadows
+_GROUND_SHADE = 0.7  # less than 1: the bright ground around also lights its shadows
+_LIFT = 0.03  # shadows are looked up a little above the surface, so that it does not shade itself
 
 
 def lamps(view_azimuth: float, lights: Sequence[Light], target: np.ndarray) -> Cameras:
@@ -60,24 +60,24 @@ def lamps(view_azimuth: float, lights: Sequence[Light], target: np.ndarray) -> C
 
 def shade(
     solids: Sequence[Solid],
-    seen: Surface,
+    visible: Surface,
     view_azimuth: float,
     lights: Sequence[Light],
     target: np.ndarray,
     *,
     shadows: bool,
 ) -> np.ndarray:
-    """Brightness of every place seen, under each lighting.
+    """Brightness of every visible point, under each lighting.
 
-    Lambert's law for the lamp and a hemisphere of weak light around; with `shadows` the lamp only
-    reaches what it sees.
+    Lambert's law for the lamp, and a hemisphere of ambient light; with `shadows` the lamp reaches only what
+    is visible from it.
 
     Args:
         solids: the toy.
-        seen: N places, M of them on the toy.
+        visible: N points, M of them on the toy.
         view_azimuth: of the camera, to which the lamps' azimuths are relative, in degrees.
         lights: L lightings.
-        target: the toy's middle `[3]`.
+        target: the toy's center `[3]`.
         shadows: whether lamps cast them.
 
     Returns:
@@ -85,14 +85,14 @@ def shade(
     """
     rows = lamps(view_azimuth, lights, target)
     maps = cast_rays(solids, rows, _MAP_SIZE).depth if shadows else None
-    nx, ny, nz = seen.normal
-    lifted = seen.point
+    nx, ny, nz = visible.normal
+    lifted = visible.point
     if shadows:
-        x, y, z = (component.copy() for component in seen.point)
-        z += _LIFT  # right for the ground; the toy's places follow their own normals
-        x[seen.toy] += _LIFT * nx
-        y[seen.toy] += _LIFT * ny
-        z[seen.toy] += _LIFT * (nz - 1)
+        x, y, z = (component.copy() for component in visible.point)
+        z += _LIFT  # along the ground's normal; the toy's points move along their own
+        x[visible.toy] += _LIFT * nx
+        y[visible.toy] += _LIFT * ny
+        z[visible.toy] += _LIFT * (nz - 1)
         lifted = x, y, z
     shaded = []
     for number, light in enumerate(lights):
@@ -101,12 +101,12 @@ def shade(
         from_lamp = light.lamp * lambert
         on_ground = light.lamp * facing[2]
         if maps is None:
-            brightness = np.full_like(seen.point[0], GROUND_PAINT * (on_ground + light.ambient))
+            brightness = np.full_like(visible.point[0], GROUND_PAINT * (on_ground + light.ambient))
         else:
             hidden = _shadow(maps[number], rows, number, lifted)
             brightness = GROUND_PAINT * (on_ground * (1 - _GROUND_SHADE * hidden) + light.ambient)
-            from_lamp = from_lamp * (1 - hidden[seen.toy])
-        brightness[seen.toy] = seen.paint * (from_lamp + light.ambient * (0.75 + 0.25 * nz))
+            from_lamp = from_lamp * (1 - hidden[visible.toy])
+        brightness[visible.toy] = visible.paint * (from_lamp + light.ambient * (0.75 + 0.25 * nz))
         shaded.append(brightness)
     return np.stack(shaded)
 
@@ -122,8 +122,8 @@ def _shadow(depth_map: np.ndarray, rows: Cameras, number: int, point: Components
     def texel(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         scale = _MAP_SIZE / 2 / _MAP_HALF
         place = np.clip(coordinate(axis) * scale + (_MAP_SIZE / 2 - 0.5), 0, _MAP_SIZE - 1.001)
-        whole = np.floor(place)
-        return whole.astype(np.int32), place - whole
+        index = np.floor(place)
+        return index.astype(np.int32), place - index
 
     column, right = texel(rows.right)
     row, below = texel(rows.down)

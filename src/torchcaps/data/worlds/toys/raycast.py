@@ -1,9 +1,9 @@
-"""Rays against solids, a whole stack of cameras at a time.
+"""Intersections of rays with solids, for several cameras at a time.
 
-Over pixels only operations that IEEE 754 rounds exactly are used (no matrix products, no fused or reducing
-ones), so that a picture is the same to the last bit however the work is cut up and shared out. And they are
-numpy's rather than torch's: these arrays are small, and sharing each operation out over torch's threads
-costs ten times what it saves as soon as the cores have other work.
+Pixels are computed only with operations that IEEE 754 rounds exactly (no matrix products, no fused or
+reducing ones), so that an image is the same to the last bit however the work is divided. The operations are
+numpy's rather than torch's: the arrays are small, and distributing each operation over torch's threads costs
+ten times what it saves as soon as the cores have other work.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 
 @dataclass(frozen=True)
 class Hits:
-    """What each ray meets first.
+    """The first solid on each ray.
 
     Attributes:
-        depth: float32 `[V, S, S]`, along the camera's forward axis; infinite where a ray meets no solid.
-        part: uint8 `[V, S, S]`, the number of the solid met; meaningless where depth is infinite.
+        depth: float32 `[V, S, S]`, along the camera's forward axis; infinite where a ray hits no solid.
+        part: uint8 `[V, S, S]`, the number of the solid; without meaning where depth is infinite.
     """
 
     depth: np.ndarray
@@ -56,9 +56,9 @@ def cast_rays(solids: Sequence[Solid], cameras: Cameras, size: int) -> Hits:
         if rows.start >= rows.stop or columns.start >= columns.stop:
             continue
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            found = _depth_of(solid, cameras, centers[columns], centers[rows])
-            closer = found < depth[:, rows, columns]  # a miss is NaN or infinite and loses
-        np.copyto(depth[:, rows, columns], found, where=closer)
+            entry = _depth_of(solid, cameras, centers[columns], centers[rows])
+            closer = entry < depth[:, rows, columns]  # a miss is NaN or infinite and loses
+        np.copyto(depth[:, rows, columns], entry, where=closer)
         np.copyto(part[:, rows, columns], np.uint8(number), where=closer)
     return Hits(depth, part)
 
@@ -85,8 +85,8 @@ def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> n
     def unit(vectors: np.ndarray) -> np.ndarray:
         return (vectors[:, None, :] * to_unit).sum(-1)
 
-    # Rays are followed from the plane through the solid's middle: from the camera, float32 would lose
-    # a thin solid's edge in the difference of two large squares.
+    # Rays start at the plane through the solid's center: from the camera, float32 would lose a thin solid's
+    # edge in the difference of two large squares.
     middle = ((np.array(solid.center) - cameras.position) * cameras.forward).sum(-1, keepdims=True)
     right, down, forward = unit(cameras.right), unit(cameras.down), unit(cameras.forward)
     on_plane = unit(cameras.position + middle * cameras.forward - np.array(solid.center))
@@ -102,7 +102,7 @@ def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> n
 def _affine(
     constant: np.ndarray, per_u: np.ndarray | None, per_v: np.ndarray | None, u: np.ndarray, v: np.ndarray
 ) -> Components:
-    """constant + u·per_u + v·per_v as x, y, z, each `[V, rows, columns]` (or `[V, 1, 1]` where all alike)."""
+    """constant + u·per_u + v·per_v as x, y, z, each `[V, rows, columns]` (or `[V, 1, 1]` if constant)."""
 
     def component(axis: int) -> np.ndarray:
         start = constant[:, axis, None, None]
@@ -139,7 +139,7 @@ def _enter_box(origin: Components, direction: Components, taper: float) -> np.nd
 
 def _enter_cylinder(origin: Components, direction: Components, taper: float) -> np.ndarray:
     (ox, oy, oz), (dx, dy, dz) = origin, direction
-    a = np.maximum(dx * dx + dy * dy, _ALMOST_ZERO)  # zero along the axis, where the side is never met
+    a = np.maximum(dx * dx + dy * dy, _ALMOST_ZERO)  # zero along the axis, where the side is never hit
     b = ox * dx + oy * dy
     root = np.sqrt(b * b - a * (ox * ox + oy * oy - 1))
     lid_enter, lid_leave = _slab(oz, dz)
@@ -155,7 +155,7 @@ def _enter_cone(origin: Components, direction: Components, taper: float) -> np.n
     a = dx * dx + dy * dy - (slope * slope) * (dz * dz)
     b = ox * dx + oy * dy - slope * (dz * radius)
     c = ox * ox + oy * oy - radius * radius
-    # a vanishes for rays as steep as the side: the form of the roots that does not divide nothing by nothing.
+    # a is zero for rays as steep as the side; this form of the roots then avoids 0 / 0.
     outer = -(b + np.copysign(np.sqrt(b * b - a * c), b))
     nearest = np.full_like(outer, _MISS)
     for t in (outer / a, c / outer):

@@ -1,6 +1,6 @@
-"""The four solids that every toy is made of, and what it takes to put several of them together.
+"""The four solids that every toy is made of, and functions to place them.
 
-A toy stands on the ground z = 0 and looks along +x; +y is its left, +z is up.
+A toy stands on the ground z = 0 and faces +x; +y is its left, +z is up.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ SHAPES = ("ellipsoid", "box", "cylinder", "cone")
 
 @dataclass(frozen=True)
 class Solid:
-    """One part of a toy: a unit solid, scaled, turned and put somewhere.
+    """One part of a toy: a unit solid, scaled, rotated and moved.
 
-    The unit solids all fit the cube [-1, 1]³: the ball, the cube, the cylinder around z, and the cone around
-    z whose radius falls from 1 at z = -1 to `taper` at z = 1.
+    The unit solids all fit into the cube [-1, 1]³: the ball, the cube, the cylinder around z, and the cone
+    around z whose radius falls from 1 at z = -1 to `taper` at z = 1.
 
     Attributes:
         shape: one of `SHAPES`.
-        center: where the middle of the unit solid goes.
+        center: where the center of the unit solid goes.
         axes: 3 rows of 3; column k is where the unit solid's k-th half-axis goes.
         taper: a cone's radius at its far end, as a share of that at its base.
-        paint: how much light the surface sends back, 0..1.
+        paint: how much light the surface reflects, 0..1.
 
     Example:
-        >>> cone((0, 0, 0), (0, 0, 2), 0.5).support((0, 0, 1))
+        >>> float(cone((0, 0, 0), (0, 0, 2), 0.5).support((0, 0, 1)))
         2.0
     """
 
@@ -47,8 +47,9 @@ class Solid:
         if abs(np.linalg.det(np.array(self.axes))) < 1e-9:
             raise ValueError(f"a {self.shape} must have a volume, got axes {self.axes}")
 
-    def supports(self, directions: np.ndarray) -> np.ndarray:
-        """How far the solid reaches along unit directions `[K, 3]`, from the origin: `[K]`."""
+    def support(self, directions: np.ndarray | Sequence[float]) -> np.ndarray:
+        """The largest coordinate of the solid along unit directions `[K, 3]` or `[3]`: `[K]` or a number."""
+        directions = np.asarray(directions)
         x, y, z = (directions @ np.array(self.axes)).T
         radial = np.sqrt(x * x + y * y)
         reach = {
@@ -59,12 +60,8 @@ class Solid:
         }[self.shape]
         return directions @ np.array(self.center) + reach
 
-    def support(self, direction: Sequence[float] | np.ndarray) -> float:
-        """How far the solid reaches along one unit direction."""
-        return float(self.supports(np.array([direction], dtype=float))[0])
-
     def moved(self, stretch: np.ndarray, offset: Point = (0.0, 0.0, 0.0)) -> Solid:
-        """The solid after stretching space about the origin by a matrix `[3, 3]` and moving by `offset`."""
+        """The solid after multiplying space by a matrix `[3, 3]` and moving it by `offset`."""
         center = stretch @ np.array(self.center) + np.array(offset)
         return replace(self, center=_point(center), axes=_matrix(stretch @ np.array(self.axes)))
 
@@ -79,7 +76,7 @@ def _matrix(values: np.ndarray) -> tuple[Point, Point, Point]:
     return first, second, third
 
 
-def turned(roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0) -> np.ndarray:
+def rotation(roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0) -> np.ndarray:
     """Rotation `[3, 3]` by degrees about x, then y (positive lifts the nose), then z (positive is left)."""
     a, b, c = (math.radians(angle) for angle in (roll, -pitch, yaw))
     about_x = np.array([[1, 0, 0], [0, math.cos(a), -math.sin(a)], [0, math.sin(a), math.cos(a)]])
@@ -91,16 +88,16 @@ def turned(roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0) -> np.ndarra
 def ellipsoid(
     center: Point, half: Point, *, roll: float = 0, pitch: float = 0, yaw: float = 0, paint: float = 1
 ) -> Solid:
-    """An ellipsoid with half-axes `half` along x, y, z before it is turned."""
-    axes = turned(roll, pitch, yaw) @ np.diag(half)
+    """An ellipsoid with half-axes `half` along x, y, z before the rotation."""
+    axes = rotation(roll, pitch, yaw) @ np.diag(half)
     return Solid("ellipsoid", _point(np.array(center)), _matrix(axes), paint=paint)
 
 
 def box(
     center: Point, half: Point, *, roll: float = 0, pitch: float = 0, yaw: float = 0, paint: float = 1
 ) -> Solid:
-    """A box with half-edges `half` along x, y, z before it is turned."""
-    axes = turned(roll, pitch, yaw) @ np.diag(half)
+    """A box with half-edges `half` along x, y, z before the rotation."""
+    axes = rotation(roll, pitch, yaw) @ np.diag(half)
     return Solid("box", _point(np.array(center)), _matrix(axes), paint=paint)
 
 
@@ -123,12 +120,12 @@ def cylinder(
     """A cylinder from `start` to `end`.
 
     Args:
-        start: middle of one lid.
-        end: middle of the other.
+        start: center of one end.
+        end: center of the other.
         radius: half the width along `across`.
         flat: half the thickness at right angles to it, as a share of `radius`; 1 is a round cylinder.
-        across: direction of the width, left to right unless told.
-        paint: how much light the surface sends back.
+        across: direction of the width, by default left to right.
+        paint: how much light the surface reflects.
     """
     a, b = np.array(start, dtype=float), np.array(end, dtype=float)
     axes = _axes_between(a, b, across, (radius, flat * radius))

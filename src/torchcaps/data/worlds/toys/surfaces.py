@@ -15,11 +15,11 @@ _ZERO = np.float32(0)
 
 @dataclass(frozen=True)
 class Surface:
-    """The N places that the rays met, toy or ground, in the order of the rays.
+    """The N points where the rays end, on the toy or on the ground, in the order of the rays.
 
     Attributes:
         point: x, y, z, each float32 `[N]`.
-        toy: int64 `[M]`, which of the N places are on the toy rather than on the ground.
+        toy: int64 `[M]`, which of the N points are on the toy.
         normal: x, y, z, each float32 `[M]`: the outward unit normals of those.
         paint: float32 `[M]`.
     """
@@ -31,7 +31,7 @@ class Surface:
 
 
 def surface(solids: Sequence[Solid], cameras: Cameras, hits: Hits) -> Surface:
-    """What is at the end of each ray of perspective cameras: the hits, and behind them the ground z = 0."""
+    """Where each ray of perspective cameras ends: on the toy, or on the ground z = 0 behind it."""
     size = hits.depth.shape[-1]
     u = v = cameras.pixel_centers(size).astype(np.float32)
     position, right, down, forward = (
@@ -41,7 +41,7 @@ def surface(solids: Sequence[Solid], cameras: Cameras, hits: Hits) -> Surface:
     across = forward + right * u
     along = down * v[:, None]
     dx, dy, dz = (across[axis] + along[axis] for axis in range(3))
-    # Rays that look up never reach the ground; they end far away on it, which no shadow reaches either.
+    # Rays that point up never reach the ground; they end far away, where there is no shadow either.
     with np.errstate(divide="ignore"):
         ground = np.minimum(np.where(dz < 0, -position[2] / dz, _FAR), _FAR)
     depth = np.where(np.isinf(hits.depth), ground, hits.depth)
@@ -63,7 +63,7 @@ def _normals(solids: Sequence[Solid], point: Components, part: np.ndarray) -> Co
     shape = np.array([SHAPES.index(solid.shape) for solid in solids])[part]
     taper = np.array([solid.taper for solid in solids], dtype=np.float32)[part]
     gradient = _unit_normals(local[0], local[1], local[2], shape, taper)
-    # A normal goes over into the world by the inverse transpose, whatever the stretching.
+    # Normals are transformed by the inverse transpose.
     normal = [
         matrix[0, k] * gradient[0] + matrix[1, k] * gradient[1] + matrix[2, k] * gradient[2] for k in range(3)
     ]

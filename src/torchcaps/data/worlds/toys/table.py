@@ -1,4 +1,4 @@
-"""Which picture is which: the rows of the set, coded as in smallNORB."""
+"""The rows of the toys data set: category, instance and viewpoint of each image, coded as in smallNORB."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchcaps.data.worlds.toys.blueprints import CATEGORIES
+from torchcaps.data.worlds.toys.builders import CATEGORIES
 
 SPLIT_INSTANCES = {"train": (4, 6, 7, 8, 9), "test": (0, 1, 2, 3, 5)}
 ELEVATIONS = tuple(range(9))
@@ -18,7 +18,7 @@ LIGHTINGS = tuple(range(6))
 
 
 class Table(NamedTuple):
-    """The facts about N pictures.
+    """Facts about N images.
 
     Attributes:
         category: int32 `[N]`.
@@ -55,11 +55,11 @@ def table(
     azimuths: Sequence[int] = AZIMUTHS,
     lightings: Sequence[int] = LIGHTINGS,
 ) -> Table:
-    """List the pictures of a split, or those of them that are taken from some views only.
+    """List the images of a split, or only those of some views.
 
-    Categories run 0 … 4, 0 … 4, …, as in smallNORB, the five of a round being seen alike; the rounds are
-    shuffled by the seed, so that the first thousand pictures are a fair sample. A subset keeps the order of
-    the whole.
+    Categories run 0 … 4, 0 … 4, …, as in smallNORB; the five images of a round have the same view. Rounds are
+    shuffled by the seed, so that the first thousand images are a fair sample. A selection of views keeps the
+    order of the complete split.
 
     >>> rows = table("train", lightings=[0])
     >>> rows.category[:6].tolist(), rows.info.shape

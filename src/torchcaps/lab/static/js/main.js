@@ -1,12 +1,12 @@
-// Opens views on first visit; a view is a module with create(stage) -> { show(), hide() }.
+// Opens views on first use; a view is a module with create(stage) -> { show(), hide() }.
 
-import { begin, end } from "./busy.js";
-import { explain, get, RETRY, Silence } from "./api.js";
+import { ConnectionError, get, reportError, RETRY_DELAY } from "./core/api.js";
+import { beginBusy, endBusy } from "./core/feedback.js";
+import { currentName, listen, select } from "./core/tabs.js";
 import * as draw from "./views/draw.js";
-import { currentName, listen, select } from "./tabs.js";
 
 const LOADERS = {
-  draw: async () => draw, // shown first, so fetched with the page
+  draw: async () => draw, // the first view, so it is loaded with the page
   tweak: () => import("./views/tweak.js"),
   overlap: () => import("./views/overlap.js"),
   votes: () => import("./views/votes.js"),
@@ -15,24 +15,26 @@ const LOADERS = {
   attack: () => import("./views/attack.js"),
 };
 
-const opened = new Map();
-let shown = null;
+const views = new Map(); // name -> promise of a view
+let current = null;
 
 function open(name) {
-  if (!opened.has(name)) {
+  if (!views.has(name)) {
     const stage = document.querySelector(`#view-${name} .stage`);
-    opened.set(name, load(name, stage));
+    views.set(name, load(name, stage));
   }
-  return opened.get(name);
+  return views.get(name);
 }
 
-// A view that could not open leaves nothing behind, so that it can be opened again.
+// A view that failed to open is reset, so that it can be opened again.
 async function load(name, stage) {
   try {
-    const module = await LOADERS[name]().catch((error) => { throw error instanceof TypeError ? new Silence(name) : error; });
+    const module = await LOADERS[name]().catch((error) => {
+      throw error instanceof TypeError ? new ConnectionError(name) : error;
+    });
     return await module.create(stage);
   } catch (error) {
-    opened.delete(name);
+    views.delete(name);
     stage.replaceChildren();
     stage.className = "stage";
     throw error;
@@ -41,34 +43,34 @@ async function load(name, stage) {
 
 async function show(name) {
   select(name);
-  const before = shown;
-  shown = name;
-  if (before && before !== name) {
+  const previous = current;
+  current = name;
+  if (previous && previous !== name) {
     scrollTo(0, 0);
-    open(before).then((view) => view.hide?.(), () => {}); // that it could not open has been told
+    open(previous).then((view) => view.hide?.(), () => {}); // its error has been reported already
   }
-  begin();
+  beginBusy();
   try {
-    await open("draw"); // it brings the image that the other views look at
+    await open("draw"); // it provides the image for the other views
     const view = await open(name);
-    if (shown === name) view.show?.();
+    if (current === name) view.show?.();
   } catch (error) {
-    explain(error);
-    if (error instanceof Silence) setTimeout(() => shown === name && show(name), RETRY);
+    reportError(error);
+    if (error instanceof ConnectionError) setTimeout(() => current === name && show(name), RETRY_DELAY);
   }
-  end();
+  endBusy();
 }
 
-async function introduce() {
+async function showVersion() {
   try {
     const { version, kernels, models } = await get("api/status");
     const networks = models.length === 1 ? "1 trained network" : `${models.length} trained networks`;
     document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · routing kernels: ${kernels}`;
   } catch (error) {
-    explain(error);
+    reportError(error);
   }
 }
 
 listen(show);
 show(currentName());
-introduce();
+showVersion();

@@ -1,26 +1,26 @@
-// View 3: two digits over each other; capsules give each its own ink.
+// View 3: two overlapping digits, recognized by capsules and by a CNN.
 
-import { button, card, h } from "../dom.js";
-import { createBars } from "../bars.js";
-import { createImage, figure, ink, layers } from "../canvas_image.js";
-import { createNotice } from "../notice.js";
-import { createThumbs, digitExamples, oneOfEach } from "../examples.js";
-import { createTwoDigits } from "../two_digits.js";
-import { createVerdict } from "../verdict.js";
-import { newest } from "../api.js";
+import { latestOnly } from "../core/api.js";
+import { button, card, h } from "../core/dom.js";
+import { createNotice, createVerdict } from "../core/feedback.js";
+import { createBars } from "../widgets/bars.js";
+import { createImage, figure, layers } from "../widgets/canvas_image.js";
+import { createDigitPair } from "../widgets/digit_pair.js";
+import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
 
 const INKS = ["accent", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const RESULTS = { 2: "both correct", 1: "one of two correct", 0: "both wrong" };
 
 export async function create(stage) {
   const digits = await digitExamples();
-  const board = createTwoDigits(INKS, send);
+  const pair = createDigitPair(INKS, send);
   const thumbs = [0, 1].map((which) => createThumbs({
     label: which ? "Second digit" : "First digit",
-    onPick: (digit) => { thumbs[which].mark(digit); board.set(which, digit); },
+    onPick: (digit) => { thumbs[which].mark(digit); pair.set(which, digit); },
   }));
   const both = figure(createImage({ label: "Both reconstructions" }), "Both, overlaid");
-  const apart = INKS.map(() => figure(createImage({ label: "One reconstruction" }), ""));
+  const single = INKS.map(() => figure(createImage({ label: "One reconstruction" }), ""));
   const capsuleBars = createBars({ labels: DIGITS, label: "Capsule lengths" });
   const cnnBars = createBars({ labels: DIGITS, label: "Scores of the convolutional network" });
   const capsuleVerdict = createVerdict();
@@ -29,55 +29,57 @@ export async function create(stage) {
   thumbs[1].element.classList.add("second");
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
   stage.append(
-    card("w4 tall", "Two digits", "drag them", board.element,
-      h("div", { class: "row" }, button("Another pair", anotherPair), button("Pull apart", board.apart)),
-      board.handles[0], thumbs[0].element, board.handles[1], thumbs[1].element),
+    card("w4 tall", "Two digits", "drag to move them", pair.element,
+      h("div", { class: "row" }, button("New pair", newPair), button("Move apart", pair.separate)),
+      pair.handles[0], thumbs[0].element, pair.handles[1], thumbs[1].element),
     card("w8 result", "Two reconstructions", "each from one capsule",
-      h("div", { class: "three" }, both.element, apart.map((picture) => picture.element))),
-    card("w4 result", "Capsules", "the two longest", capsuleVerdict.element, capsuleBars.element),
-    card("w4 result", "CNN", "the two highest scores", cnnVerdict.element, cnnBars.element),
+      h("div", { class: "three" }, both.element, single.map((picture) => picture.element))),
+    card("w4 result", "Capsules", "the two longest; each length is from 0 to 1",
+      capsuleVerdict.element, capsuleBars.element),
+    card("w4 result", "CNN", "the two highest scores; all scores add up to 1",
+      cnnVerdict.element, cnnBars.element),
   );
 
-  const ask = newest("api/overlap", stage, ({ capsules, cnn }, { labels }) => {
+  const query = latestOnly("api/overlap", stage, ({ capsules, cnn }, { labels }) => {
     const order = inOrderOf(labels, capsules.best);
     const pictures = order.map((digit) => capsules.reconstructions[capsules.best.indexOf(digit)]);
     both.draw(layers(pictures.map((pixels, which) => [pixels, INKS[which]])), `Reconstructions of ${order.join(" and ")}`);
     pictures.forEach((pixels, which) => {
-      apart[which].draw(layers([[pixels, INKS[which]]]), `Reconstruction of ${order[which]}`);
-      apart[which].caption(`Capsule ${order[which]}`);
+      single[which].draw(layers([[pixels, INKS[which]]]), `Reconstruction of ${order[which]}`);
+      single[which].caption(`Capsule ${order[which]}`);
     });
     capsuleBars.update(capsules.lengths, marks(order));
-    const guess = inOrderOf(labels, cnn.best);
-    cnnBars.update(cnn.scores, marks(guess));
-    tell(capsuleVerdict, labels, order);
-    tell(cnnVerdict, labels, guess);
+    const cnnOrder = inOrderOf(labels, cnn.best);
+    cnnBars.update(cnn.scores, marks(cnnOrder));
+    showVerdict(capsuleVerdict, labels, order);
+    showVerdict(cnnVerdict, labels, cnnOrder);
   }, createNotice(stage));
 
-  // The labels stay here: the server is asked about pixels alone.
+  // The labels are not enumerable, so they are not sent to the server.
   function send(image, labels) {
     const body = { image };
     Object.defineProperty(body, "labels", { value: labels, enumerable: false });
-    ask(body);
+    query(body);
   }
 
-  function anotherPair() {
+  function newPair() {
     const [first, second] = [...digits].sort(() => Math.random() - 0.5);
     const other = second.label === first.label ? digits.find((digit) => digit.label !== first.label) : second;
     choose(first, other);
   }
 
   function choose(first, second) {
-    [first, second].forEach((digit, which) => { thumbs[which].mark(digit); board.set(which, digit); });
+    [first, second].forEach((digit, which) => { thumbs[which].mark(digit); pair.set(which, digit); });
   }
 
-  const shown = oneOfEach(digits);
-  for (const strip of thumbs) strip.show(shown);
-  choose(shown[4 % shown.length], shown[3 % shown.length]);
+  const examples = oneOfEach(digits);
+  for (const row of thumbs) row.show(examples);
+  choose(examples[4 % examples.length], examples[3 % examples.length]);
 
   return {};
 }
 
-// The answer's digits, those that are right in the place (and color) of the digit they name.
+// The two predicted digits; a correct one takes the place, and so the color, of the digit that it names.
 function inOrderOf(labels, best) {
   const [a, b] = best;
   return a === labels[1] || b === labels[0] ? [b, a] : [a, b];
@@ -87,8 +89,7 @@ function marks(order) {
   return Object.fromEntries(order.map((digit, which) => [digit, `var(--${INKS[which]})`]));
 }
 
-function tell(verdict, labels, found) {
-  const right = found.filter((digit) => labels.includes(digit)).length;
-  const words = { 2: "both right", 1: "one of two right", 0: "neither right" };
-  verdict.set(`${found[0]} and ${found[1]}`, words[Math.min(right, new Set(labels).size === 1 ? 1 : 2)]);
+function showVerdict(verdict, labels, predictions) {
+  const correct = predictions.filter((digit) => labels.includes(digit)).length;
+  verdict.set(`${predictions[0]} and ${predictions[1]}`, RESULTS[Math.min(correct, new Set(labels).size)]);
 }

@@ -1,101 +1,107 @@
-// View 5: a toy turned under the camera, read by capsules and by a CNN.
+// View 5: a toy from any viewpoint, recognized by capsules and by a CNN.
 
-import { button, card, h } from "../dom.js";
-import { createBars } from "../bars.js";
-import { createChoices } from "../choices.js";
-import { createImage, figure, gray } from "../canvas_image.js";
-import { createNotice } from "../notice.js";
-import { createPoseMatrix } from "../pose_matrix.js";
-import { createRing } from "../ring.js";
-import { createSlider } from "../slider.js";
-import { createVerdict } from "../verdict.js";
-import { getOnce, newest } from "../api.js";
+import { getCached, latestOnly } from "../core/api.js";
+import { button, card, h } from "../core/dom.js";
+import { createNotice, createVerdict } from "../core/feedback.js";
+import { createBars } from "../widgets/bars.js";
+import { createImage, figure, gray } from "../widgets/canvas_image.js";
+import { createChoices } from "../widgets/choices.js";
+import { createPoseMatrix } from "../widgets/pose_matrix.js";
+import { createRing } from "../widgets/ring.js";
+import { createSlider } from "../widgets/slider.js";
 
-const SPEED = 40; // degrees per second while turning by itself
+const SPEED = 40; // degrees per second of the automatic rotation
+const NETWORKS = { capsules: "the capsules", cnn: "the CNN" };
 
 export async function create(stage) {
-  const world = await getOnce("api/toys");
-  const { categories, trained } = world;
+  const toys = await getCached("api/toys");
+  const { categories, trained } = toys;
   const eyes = ["Left eye", "Right eye"].map((name) => figure(createImage({ label: name }), name));
-  const ring = createRing({ label: "Azimuth", onTurn: () => { halt(); send(); } });
+  const ring = createRing({ label: "Azimuth", onTurn: () => { stop(); send(); } });
   const category = createChoices({
     label: "Category", options: categories.map((name, index) => [index, name]), value: 0,
-    onChange: () => { matrix.forget(); send(); },
+    onChange: () => { matrix.clear(); send(); },
   });
   const instance = createSlider({
-    label: "Instance", min: 0, max: world.instances - 1, step: 1, value: trained.instances[0] ?? 0,
-    format: (value) => `${value}, ${trained.instances.includes(value) ? "seen in training" : "never seen"}`,
-    onInput: () => { matrix.forget(); send(); },
+    label: "Instance", min: 0, max: toys.instances - 1, step: 1, value: trained.instances[0] ?? 0,
+    format: (value) => `${value}, ${trained.instances.includes(value) ? "" : "not "}used in training`,
+    onInput: () => { matrix.clear(); send(); },
   });
   const elevation = createSlider({
-    label: "Elevation", min: 20, max: 80, step: 1, value: 45, format: (value) => `${value}°${range(value, trained.elevations)}`, onInput: send,
+    label: "Elevation", min: 20, max: 80, step: 1, value: 45,
+    format: (value) => `${value}°${isOutside(value, trained.elevations) ? ", outside the training range" : ""}`,
+    onInput: send,
   });
   const lighting = createSlider({
-    label: "Lighting", min: 0, max: world.lightings.length - 1, step: 1, value: 0, format: (value) => `${value + 1} of ${world.lightings.length}`, onInput: send,
+    label: "Lighting", min: 0, max: toys.lightings.length - 1, step: 1, value: 0,
+    format: (value) => `${value + 1} of ${toys.lightings.length}`, onInput: send,
   });
-  const turn = button("Turn it", () => (turning ? halt() : start()), "main");
-  const matrix = createPoseMatrix("Pose matrix of the strongest class capsule");
-  const readers = ["capsules", "cnn"].map((key) => ({
-    key, verdict: createVerdict(), bars: createBars({ labels: categories, label: `Scores of ${key === "cnn" ? "the CNN" : "the capsules"}` }),
+  const rotate = button("Rotate", () => (frame === null ? start() : stop()), "main");
+  const matrix = createPoseMatrix("Pose matrix of the predicted class");
+  const [capsules, cnn] = Object.keys(NETWORKS).map((key) => ({
+    key, verdict: createVerdict(), bars: createBars({ labels: categories, label: `Scores of ${NETWORKS[key]}` }),
   }));
-  let turning = null;
+  let frame = null; // the pending animation frame while rotating
 
-  ring.mark(world.azimuths, trained.azimuths);
+  ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
-    h("div", { class: "w12 toolbar" }, category.element, turn),
-    card("toy-seen", "The toy", "a stereo pair, as the networks get it", h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
-    card("toy-turn", "Azimuth", "orange: seen in training", ring.element,
+    h("div", { class: "w12 toolbar" }, category.element, rotate),
+    card("toy-seen", "The toy", "a stereo pair, the input of both networks",
+      h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
+    card("toy-turn", "Azimuth", "orange: used in training", ring.element,
       instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", "Capsules", "share of each class", readers[0].verdict.element, readers[0].bars.element),
-    card("toy-cnn result", "CNN", "share of each class", readers[1].verdict.element, readers[1].bars.element),
-    card("toy-pose result", "Pose matrix", "moves with the view; lines show its past", matrix.element),
+    card("toy-capsules result", "Capsules", "softmax of the logits", capsules.verdict.element, capsules.bars.element),
+    card("toy-cnn result", "CNN", "softmax of the logits", cnn.verdict.element, cnn.bars.element),
+    card("toy-pose result", "Pose matrix", "lines show recent values", matrix.element),
   );
 
-  const ask = newest("api/toy", stage, (answer, body) => {
-    eyes.forEach((eye, side) => eye.draw(gray(answer.image[side]), `${side ? "Right" : "Left"} eye: ${categories[body.category]} from ${Math.round(body.azimuth)}°`));
-    matrix.update(answer.capsules.pose);
-    for (const { key, verdict, bars } of readers) {
-      const { best, scores } = answer[key];
-      const right = best === body.category;
-      bars.update(scores, { [best]: right ? "var(--accent)" : "var(--soft)" });
-      verdict.set(categories[best], right ? "right" : `wrong: it is ${withArticle(categories[body.category])}`);
-      verdict.element.classList.toggle("wrong", !right);
+  const query = latestOnly("api/toy", stage, (response, body) => {
+    const label = categories[body.category];
+    eyes.forEach((eye, side) => {
+      eye.draw(gray(response.image[side]), `${side ? "Right" : "Left"} eye: ${label} from ${Math.round(body.azimuth)}°`);
+    });
+    matrix.update(response.capsules.pose);
+    for (const { key, verdict, bars } of [capsules, cnn]) {
+      const { best, scores } = response[key];
+      const correct = best === body.category;
+      bars.update(scores, { [best]: correct ? "var(--accent)" : "var(--soft)" });
+      verdict.set(categories[best], correct ? "correct" : `wrong: it is ${withArticle(label)}`);
+      verdict.element.classList.toggle("wrong", !correct);
     }
   }, createNotice(stage));
 
   function send() {
-    ask({
+    query({
       category: category.value, instance: instance.value, azimuth: Math.round(ring.degrees * 10) / 10 % 360,
       elevation: elevation.value, lighting: lighting.value,
     });
   }
 
   function start() {
-    turn.textContent = "Stop";
+    rotate.textContent = "Stop";
     let last = performance.now();
     const tick = (now) => {
       ring.set(ring.degrees + ((now - last) / 1000) * SPEED);
       last = now;
       send();
-      turning = requestAnimationFrame(tick);
+      frame = requestAnimationFrame(tick);
     };
-    turning = requestAnimationFrame(tick);
+    frame = requestAnimationFrame(tick);
   }
 
-  function halt() {
-    cancelAnimationFrame(turning);
-    turning = null;
-    turn.textContent = "Turn it";
+  function stop() {
+    cancelAnimationFrame(frame);
+    frame = null;
+    rotate.textContent = "Rotate";
   }
 
   ring.set(20);
   send();
-  return { hide: halt };
+  return { hide: stop };
 }
 
-function range(value, seen) {
-  if (!seen.length) return "";
-  return value < Math.min(...seen) || value > Math.max(...seen) ? ", beyond training" : "";
+function isOutside(value, known) {
+  return known.length > 0 && (value < Math.min(...known) || value > Math.max(...known));
 }
 
 function withArticle(noun) {

@@ -1,110 +1,109 @@
-// View 2: the winning capsule's sixteen numbers as sliders, the reconstruction following.
+// View 2: the 16 numbers of the winning capsule as sliders, and the reconstruction from them.
 
-import { button, card, h, icon } from "../dom.js";
-import { createImage, figure, ink } from "../canvas_image.js";
-import { createImageNotice } from "../notice.js";
-import { createSlider } from "../slider.js";
-import { createSwing } from "../swing.js";
-import { createVerdict } from "../verdict.js";
-import { currentImage, imageVersion, onReading } from "../state.js";
-import { newest } from "../api.js";
+import { latestOnly } from "../core/api.js";
+import { button, card, h, icon } from "../core/dom.js";
+import { createImageNotice, createVerdict } from "../core/feedback.js";
+import { currentImage, imageVersion, onRecognition } from "../core/state.js";
+import { createImage, figure, ink } from "../widgets/canvas_image.js";
+import { createOscillator } from "../widgets/oscillator.js";
+import { createSlider } from "../widgets/slider.js";
 
-const SIZE = 16;
-const REACH = 0.6;
+const POSE_DIM = 16;
+const RANGE = 0.6;
 
 export function create(stage) {
-  const before = figure(createImage({ label: "The image of Draw" }), "Drawn");
-  const after = createImage({ label: "Reconstruction from the sliders", kind: "large" });
+  const drawing = figure(createImage({ label: "Your drawing" }), "Your drawing");
+  const reconstruction = createImage({ label: "Reconstruction from the sliders", kind: "large" });
   const verdict = createVerdict();
-  let original = null; // pose as the network found it
+  let original = null; // the pose of the drawing
   let target = null;
   let version = -1;
+  let visible = false;
+  let latest = null;
 
   const notice = createImageNotice(stage);
-  const ask = newest("api/tweak", stage, (answer) => after.draw(ink(answer.reconstruction)), notice);
-  const swing = createSwing(REACH, (dimension, value) => {
+  const query = latestOnly("api/tweak", stage, (response) => reconstruction.draw(ink(response.reconstruction)), notice);
+  const oscillator = createOscillator(RANGE, (dimension, value) => {
     sliders[dimension].set(value);
     send();
-  }, refreshPlay);
+  }, updateButtons);
 
-  const sliders = Array.from({ length: SIZE }, (_, index) => createSlider({
-    label: `${index + 1}`, min: -REACH, max: REACH, step: 0.01, value: 0, format: signedText, kind: "line",
+  const sliders = Array.from({ length: POSE_DIM }, (_, index) => createSlider({
+    label: `${index + 1}`, min: -RANGE, max: RANGE, step: 0.01, value: 0, format: signedText, kind: "line",
     onInput: () => {
-      const wanted = sliders[index].value; // stopping puts a swinging slider back to where it began
-      swing.stop();
-      sliders[index].set(wanted);
+      const value = sliders[index].value; // read first: stop() resets an animated slider
+      oscillator.stop();
+      sliders[index].set(value);
       send();
     },
   }));
   sliders.forEach((slider, index) => slider.input.setAttribute("aria-label", `Dimension ${index + 1}`));
-  const plays = sliders.map((_, index) => h("button", {
-    type: "button", class: "quiet mini", onclick: () => swing.toggle(index, sliders[index].value),
+  const buttons = sliders.map((_, index) => h("button", {
+    type: "button", class: "quiet mini", onclick: () => oscillator.toggle(index, sliders[index].value),
   }));
+  const rows = sliders.map((slider, index) => h("div", { class: "dimension" }, slider.element, buttons[index]));
 
   stage.append(
-    card("w4 result tweak-shown", "Reconstruction", "from the sliders alone", verdict.element, after.element, before.element,
+    card("w4 result tweak-shown", "Reconstruction", "from the sliders only",
+      verdict.element, reconstruction.element, drawing.element,
       h("div", { class: "row" }, button("Reset", reset, "main"), button("Random", random))),
-    card("w8 result", "The capsule", "sixteen numbers; ▸ swings one of them to and fro",
-      h("div", { class: "dimensions" }, sliders.map((slider, index) => h("div", { class: "dimension" }, slider.element, plays[index])))),
+    card("w8 result", "The capsule", "16 numbers; ▸ animates one of them", h("div", { class: "dimensions" }, rows)),
   );
-  refreshPlay(null);
+  updateButtons(null);
 
-  function adopt(answer) {
-    original = answer.pose;
-    target = answer.best;
+  function load(response) {
+    original = response.pose;
+    target = response.best;
     version = imageVersion();
-    before.draw(ink(currentImage()));
-    verdict.set(String(target), `was ${answer.lengths[target].toFixed(2)} long in your drawing`);
+    drawing.draw(ink(currentImage()));
+    verdict.set(String(target), `has length ${response.lengths[target].toFixed(2)} in your drawing`);
     reset();
   }
 
-  function place(pose) {
-    const reach = Math.max(REACH, ...pose.map(Math.abs));
-    pose.forEach((value, index) => sliders[index].set(value, [-reach, reach]));
+  function setSliders(pose) {
+    const range = Math.max(RANGE, ...pose.map(Math.abs));
+    pose.forEach((value, index) => sliders[index].set(value, [-range, range]));
   }
 
   function send() {
-    if (target !== null) ask({ pose: sliders.map((slider) => slider.value), target });
+    if (target !== null) query({ pose: sliders.map((slider) => slider.value), target });
   }
 
   function reset() {
     if (!original) return;
-    swing.stop();
-    place(original);
+    oscillator.stop();
+    setSliders(original);
     send();
   }
 
   function random() {
     if (!original) return;
-    swing.stop();
-    place(original.map((value) => Math.max(-REACH, Math.min(REACH, value + (Math.random() - 0.5) * 0.5))));
+    oscillator.stop();
+    setSliders(original.map((value) => Math.max(-RANGE, Math.min(RANGE, value + (Math.random() - 0.5) * 0.5))));
     send();
   }
 
-  function refreshPlay(moving) {
-    plays.forEach((play, index) => {
-      play.replaceChildren(icon(index === moving ? "pause" : "play"));
-      play.setAttribute("aria-label", `${index === moving ? "Stop" : "Animate"} dimension ${index + 1}`);
-      play.setAttribute("aria-pressed", String(index === moving));
+  function updateButtons(active) {
+    buttons.forEach((element, index) => {
+      element.replaceChildren(icon(index === active ? "pause" : "play"));
+      element.setAttribute("aria-label", `${index === active ? "Stop" : "Animate"} dimension ${index + 1}`);
+      element.setAttribute("aria-pressed", String(index === active));
     });
   }
 
-  let shown = false;
-  let latest = null;
-
   function refresh() {
-    if (shown && latest && version !== imageVersion()) adopt(latest);
-    stage.classList.toggle("empty", version !== imageVersion()); // the capsule of another drawing
+    if (visible && latest && version !== imageVersion()) load(latest);
+    stage.classList.toggle("empty", version !== imageVersion()); // the sliders belong to another drawing
   }
 
-  onReading((reading, missing) => {
+  onRecognition((recognition, missing) => {
     notice(missing);
-    latest = reading;
+    latest = recognition;
     refresh();
   });
   return {
-    show() { shown = true; refresh(); },
-    hide() { shown = false; swing.stop(); },
+    show() { visible = true; refresh(); },
+    hide() { visible = false; oscillator.stop(); },
   };
 }
 

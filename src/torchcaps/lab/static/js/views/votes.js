@@ -1,74 +1,73 @@
-// View 4: the votes for the three likeliest digits, iteration by iteration.
+// View 4: the votes for the three most likely digits, for each routing iteration.
 
-import { card, h } from "../dom.js";
-import { createBars } from "../bars.js";
-import { createChoices } from "../choices.js";
-import { createHistograms } from "../histogram.js";
-import { createImage, figure, ink } from "../canvas_image.js";
-import { createImageNotice } from "../notice.js";
-import { createPlayer } from "../player.js";
-import { createScatter } from "../scatter.js";
-import { createSlider } from "../slider.js";
-import { createVerdict } from "../verdict.js";
-import { category } from "../palette.js";
-import { currentImage, imageVersion } from "../state.js";
-import { newest } from "../api.js";
+import { latestOnly } from "../core/api.js";
+import { card, h } from "../core/dom.js";
+import { createImageNotice, createVerdict } from "../core/feedback.js";
+import { category } from "../core/palette.js";
+import { currentImage, imageVersion } from "../core/state.js";
+import { createBars } from "../widgets/bars.js";
+import { createImage, figure, ink } from "../widgets/canvas_image.js";
+import { createChoices } from "../widgets/choices.js";
+import { createHistograms } from "../widgets/histogram.js";
+import { createPlayer } from "../widgets/player.js";
+import { createScatter } from "../widgets/scatter.js";
+import { createSlider } from "../widgets/slider.js";
 
 const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
 
-const UNTRAINED = "The network was trained with dynamic routing and has not learned for this one: its activations mean little here.";
+const UNTRAINED = "The network was trained with dynamic routing, so its activations with this routing mean little.";
 const AGREEMENT = {
-  dynamic: "Dynamic routing favors votes that point the way of their mean, and long votes count more: those far out on its side win.",
-  kmeans: `k-means favors the votes nearest in direction to their mean, long or short. ${UNTRAINED}`,
-  em: `EM favors votes that lie where a Gaussian around their mean is dense: tight clusters win. It sees directions only. ${UNTRAINED}`,
+  dynamic: "Dynamic routing uses the scalar product: votes in the direction of their mean gain weight, long ones more.",
+  kmeans: `k-means uses the direction: votes at a small angle to their mean gain weight, at any length. ${UNTRAINED}`,
+  em: `EM fits a Gaussian to the directions of the votes: votes in dense regions gain weight. ${UNTRAINED}`,
 };
 
 export function create(stage) {
-  const scatter = createScatter("Votes in the plane of their two principal axes");
-  const histograms = createHistograms("Distances of votes to the mean of their class");
-  const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Activation of each class at this iteration" });
+  const scatter = createScatter("Votes along their two principal axes");
+  const histograms = createHistograms("Distances of the votes to the mean of their class");
+  const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Activation of each class in this iteration" });
   const player = createPlayer({ label: "Iteration", onChange: draw });
-  const picture = figure(createImage({ label: "The image of Draw", resolution: 168 }), "From Draw");
+  const picture = figure(createImage({ label: "Your drawing", resolution: 168 }), "Your drawing");
   const verdict = createVerdict();
-  const axes = h("p", { class: "soft small" });
+  const text = h("p", { class: "soft small" });
   const routing = createChoices({ label: "Routing", options: ROUTINGS, value: "dynamic", onChange: send });
-  const length = createSlider({ label: "Iterations", min: 1, max: 10, step: 1, value: 5, onInput: send });
-  let answer = null;
+  const iterations = createSlider({ label: "Iterations", min: 1, max: 10, step: 1, value: 5, onInput: send });
+  let response = null;
   let version = -1;
 
   stage.append(
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element),
-      h("div", { class: "tool grow" }, length.element), verdict.element),
-    card("w7 wide-first result", "Votes and their means", "stronger and larger: more weight", player.element, scatter.element, axes),
+      h("div", { class: "tool grow" }, iterations.element), verdict.element),
+    card("w7 wide-first result", "Votes and their means", "larger and stronger: more weight",
+      player.element, scatter.element, text),
     h("div", { class: "w5 stack wide-first result" },
-      card("", "Distance to the mean", "weighted by assignment, root scale", histograms.element),
-      card("", "Activation", "at this iteration", bars.element)),
+      card("", "Distance to the mean", "weighted by coupling, square-root scale", histograms.element),
+      card("", "Activation", "in this iteration", bars.element)),
   );
 
   const notice = createImageNotice(stage);
-  const ask = newest("api/votes", stage, (next, body) => {
-    answer = next;
+  const query = latestOnly("api/votes", stage, (next, body) => {
+    response = next;
     if (body.image === currentImage()) version = imageVersion();
-    const classes = answer.iterations[0].means.map((mean) => mean.class);
-    scatter.load(answer.points, answer.iterations);
-    histograms.load(classes, answer.iterations);
-    axes.textContent = `${AGREEMENT[body.routing]} The two axes show ${percent(answer.explained[0] + answer.explained[1])} of the votes’ variance; `
-      + `drawn are the votes of the ${answer.points.length / classes.length} strongest parts for ${classes.join(", ")}, and the thin line is each mean’s path.`;
-    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no verdict of a network that learned to give one
-    player.load(answer.iterations.length, 0);
+    const classes = response.iterations[0].means.map((mean) => mean.class);
+    scatter.load(response.points, response.iterations);
+    histograms.load(classes, response.iterations);
+    text.textContent = `${AGREEMENT[body.routing]} ${describePlot(response, classes)}`;
+    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no emphasis for an untrained routing
+    player.load(response.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
   }, notice);
 
   function draw(index) {
-    if (!answer) return;
-    const step = answer.iterations[index];
+    if (!response) return;
+    const step = response.iterations[index];
     scatter.show(step);
     histograms.show(step);
     const best = step.activation.indexOf(Math.max(...step.activation));
     const marks = Object.fromEntries(step.means.map((mean) => [mean.class, category(mean.class)]));
     bars.update(step.activation, marks);
-    verdict.set(String(best), `is ahead after iteration ${index + 1} of ${answer.iterations.length}`);
+    verdict.set(String(best), `has the highest activation after iteration ${index + 1} of ${response.iterations.length}`);
   }
 
   function send() {
@@ -78,7 +77,7 @@ export function create(stage) {
     }
     player.stop();
     picture.draw(ink(currentImage()));
-    ask({ image: currentImage(), routing: routing.value, iterations: length.value });
+    query({ image: currentImage(), routing: routing.value, iterations: iterations.value });
   }
 
   return {
@@ -87,6 +86,8 @@ export function create(stage) {
   };
 }
 
-function percent(share) {
-  return `${Math.round(share * 100)} %`;
+function describePlot({ points, explained_variance: [first, second] }, classes) {
+  const percent = Math.round((first + second) * 100);
+  return `The two axes show ${percent} % of the variance. The plot shows the votes of the ${points.length / classes.length} `
+    + `strongest parts for ${classes.join(", ")}; the thin lines are the paths of the means.`;
 }

@@ -1,0 +1,151 @@
+"""The report of an experiment as one HTML file that needs no other file, script or server."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from torchcaps.experiments.framework.formatting import format_column, is_number
+from torchcaps.experiments.framework.study import Claim, Figure, ReportItem, Table, Text, Verdict
+
+MEDIA_TYPES = {".svg": "image/svg+xml", ".gif": "image/gif"}
+VERDICT_CLASSES = {True: "holds", False: "fails", None: "partly"}
+TERMS = (
+    "Terms: a capsule is a group of neurons that stands for an object or a part of one; its pose is a vector "
+    "or matrix of properties such as position and size. Each capsule of one layer (a child) predicts the "
+    "pose of each capsule of the next layer (a parent); this prediction is its vote. The couplings of a "
+    "child say how it is divided among the parents. Routing computes the couplings, in a few iterations, "
+    "from how well the votes for each parent agree. With uniform coupling each child is divided equally: "
+    "that is a network without routing."
+)
+
+
+def report_html(claim: Claim, result: dict[str, Any], items: Sequence[ReportItem]) -> str:
+    """The whole page: verdicts first, then all other items in their order."""
+    verdicts = [item for item in items if isinstance(item, Verdict)]
+    others = [item for item in items if not isinstance(item, Verdict)]
+    style = files("torchcaps.experiments.framework").joinpath("report.css").read_text(encoding="utf-8")
+    form = "quick form, on small data" if result["quick"] else "full form"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(claim.name)} · torchcaps</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kind">torchcaps · {escape(form)}</p>
+<h1>{text_html(capitalize_first(claim.claim))}</h1>
+<p class="source">{escape(claim.source)}</p>
+<p class="data">Data: {text_html(result["data"])}</p>
+</header>
+<p class="terms">{text_html(TERMS)}</p>
+{"".join(map(verdict_html, verdicts))}
+{"".join(map(item_html, others))}
+{footer_html(claim, result)}
+</main>
+</body>
+</html>
+"""
+
+
+def item_html(item: ReportItem) -> str:
+    """A table, a figure or a paragraph."""
+    if isinstance(item, Table):
+        return table_html(item)
+    if isinstance(item, Figure):
+        return figure_html(item)
+    assert isinstance(item, Text)
+    return f"<p>{text_html(item.text)}</p>\n"
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """A verdict, in a box with the color of its answer."""
+    return (
+        f'<section class="verdict {VERDICT_CLASSES[verdict.holds]}"><h2>{text_html(verdict.heading)}</h2>'
+        f"<p>{text_html(verdict.sentence)}</p></section>\n"
+    )
+
+
+def table_html(table: Table) -> str:
+    """A table with its title and caption; on a narrow screen it can be scrolled sideways."""
+    columns = list(zip(*table.rows)) or [() for _ in table.columns]
+    head = "".join(
+        f'<th scope="col"{number_class(any(map(is_number, cells)))}>{text_html(column)}</th>'
+        for column, cells in zip(table.columns, columns)
+    )
+    rows = []
+    for number, (row, texts) in enumerate(zip(table.rows, zip(*map(format_column, columns)))):
+        mark = ' class="marked"' if number in table.marked else ""
+        cells = "".join(map(cell_html, row[1:], texts[1:]))
+        rows.append(f'<tr{mark}><th scope="row">{text_html(texts[0])}</th>{cells}</tr>')
+    return (
+        f"<section><h2>{text_html(table.title)}</h2>\n"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>\n"
+        f'<p class="caption">{text_html(table.caption)}</p></section>\n'
+    )
+
+
+def cell_html(value: Any, text: str) -> str:
+    """A table cell; numbers are aligned to the right."""
+    return f"<td{number_class(value is None or is_number(value))}>{text_html(text)}</td>"
+
+
+def number_class(numeric: bool) -> str:
+    """The attribute that aligns a cell to the right."""
+    return ' class="number"' if numeric else ""
+
+
+def text_html(text: str) -> str:
+    """Escaped text, with a space before `%` at which no line can break.
+
+    >>> text_html("99 % < all") == "99\N{NO-BREAK SPACE}% &lt; all"
+    True
+    """
+    return escape(text.replace(" %", "\N{NO-BREAK SPACE}%"))
+
+
+def figure_html(figure: Figure) -> str:
+    """An image inside the page, on a light background so that it is readable in dark mode too."""
+    data = b64encode(Path(figure.path).read_bytes()).decode()
+    media_type = MEDIA_TYPES[figure.path.suffix]
+    return (
+        f'<figure><div class="paper"><img alt="{escape(figure.caption)}" '
+        f'src="data:{media_type};base64,{data}">'
+        f'</div><figcaption class="caption">{text_html(figure.caption)}</figcaption></figure>\n'
+    )
+
+
+def footer_html(claim: Claim, result: dict[str, Any]) -> str:
+    """The command, machine and versions that the numbers come from."""
+    environment = result["environment"]
+    command = f"torchcaps reproduce {claim.name}" + " --quick" * result["quick"]
+    command += f" --seed {result['seed']}" if result["seed"] else ""
+    threads = environment["threads"]
+    machine = f"{environment['processor']}, {threads} thread{'s' * (threads != 1)}"
+    versions = f"torchcaps {environment['torchcaps']}, PyTorch {environment['torch']}"
+    return (
+        f"<footer><p>Made by <code>{escape(command)}</code> in {result['seconds'] / 60:.1f} minutes on "
+        f"{escape(machine)}; {escape(versions)}, Python {escape(environment['python'])}, "
+        f"{escape(environment['started'])}. All numbers, recipes and versions are in "
+        f"<code>result.json</code> beside this page.</p></footer>\n"
+    )
+
+
+def capitalize_first(sentence: str) -> str:
+    """A sentence with a capital first letter; other letters stay as they are.
+
+    >>> capitalize_first("routing separates MNIST digits")
+    'Routing separates MNIST digits'
+    """
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,383 @@
+"""What an experiment is (`Claim`), one run of it (`Study`), and the items of its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import nn
+
+import torchcaps
+from torchcaps.errors import RunError
+from torchcaps.experiments.framework.storage import (
+    as_json,
+    check_same_recipe,
+    epoch_files,
+    file_name,
+    finished_result,
+    read_cached,
+    read_json,
+    write_json,
+)
+from torchcaps.models import Model, list_pretrained, pretrained_path
+from torchcaps.models.weights import load_weights
+from torchcaps.training.callbacks import Callback
+from torchcaps.training.engine import train
+from torchcaps.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim about capsule networks from a paper or an essay, and the experiment that tests it.
+
+    Attributes:
+        name: name of the experiment for `torchcaps reproduce`.
+        claim: the claim, in one sentence.
+        source: where it was published.
+        data: what the full form needs, such as `"MNIST"`.
+        quick_data: what the quick form uses; it needs no download.
+        minutes: estimated time of the full form on 2 CPU cores.
+        run: the experiment; it adds its results to the study.
+    """
+
+    name: str
+    claim: str
+    source: str
+    data: str
+    quick_data: str
+    minutes: int
+    run: Callable[[Study], None]
+
+
+class Text(NamedTuple):
+    """A paragraph of the report."""
+
+    text: str
+
+
+class Table(NamedTuple):
+    """A table of the report; `marked` rows are shaded, such as published numbers."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Any]]
+    caption: str
+    marked: list[int]
+
+
+class Figure(NamedTuple):
+    """An image file of the report (SVG, or GIF if animated)."""
+
+    name: str
+    path: Path
+    caption: str
+
+
+class Verdict(NamedTuple):
+    """The answer to the claim, or to a further `question` such as `"Is routing the reason?"`.
+
+    `holds` is `None` if the claim holds in part.
+    """
+
+    holds: bool | None
+    sentence: str
+    question: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The answer in a few words.
+
+        >>> Verdict(True, "").heading, Verdict(None, "", "Is routing the reason?").heading
+        ('The claim holds here', 'Is routing the reason? In part')
+        """
+        if self.question:
+            return f"{self.question} {({True: 'Yes', False: 'No', None: 'In part'})[self.holds]}"
+        return {
+            True: "The claim holds here",
+            False: "The claim does not hold here",
+            None: "The claim holds in part",
+        }[self.holds]
+
+
+ReportItem = Text | Table | Figure | Verdict
+
+
+class StudyStopped(Exception):  # noqa: N818 - not an error
+    """The study was stopped and its state saved; running it again continues it.
+
+    Args:
+        message: where it was stopped.
+        status: `"budget"` or `"interrupted"`.
+    """
+
+    def __init__(self, message: str, status: str = "budget") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Study:
+    """One run of an experiment, in its own folder.
+
+    Everything slow goes through `train` or `cached`, which store their results: a study that was stopped
+    continues from there when it runs again. The report shows all items in the order they were added.
+
+    Args:
+        out: the folder.
+        quick: small data and short training, at most 3 minutes on 2 cores.
+        seed: seed of all random numbers.
+        data_dir: folder of the data sets, if not in the usual places.
+        deadline: value of `time.monotonic()` at which to save and stop.
+        make_callback: makes the callback of each training run.
+        log: called with a line of text when a step starts.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     study = Study(folder, quick=True)
+        ...     study.cached("answer", lambda: {"value": 42})["value"]
+        42
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        *,
+        quick: bool,
+        seed: int = 0,
+        data_dir: str | None = None,
+        deadline: float | None = None,
+        make_callback: Callable[[], Callback] = Callback,
+        log: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.out = Path(out)
+        self.quick, self.seed, self.data_dir = quick, seed, data_dir
+        self.deadline, self.make_callback, self.log = deadline, make_callback, log
+        self.items: list[ReportItem] = []
+        self.numbers: dict[str, Any] = {}
+        self.recipes: dict[str, Any] = {}
+        self.data = ""
+        # Cached values are computed again when any of these has changed.
+        self.dependencies: dict[str, Any] = {"torchcaps": torchcaps.__version__}
+        self.out.mkdir(parents=True, exist_ok=True)
+
+    def train(self, name: str, recipe: Recipe, *, keep_epochs: bool = False) -> Model:
+        """Train a network, or load the one that this study has trained already.
+
+        Args:
+            name: of the training run inside the study, such as `"capsules"`.
+            recipe: what to train and how; the seed of the study is added to its seed.
+            keep_epochs: keep the model of every epoch too, for `epoch_paths`.
+
+        Returns:
+            The final model, in `eval` mode.
+
+        Raises:
+            StudyStopped: there was no time to finish the training.
+        """
+        recipe = recipe.override([f"seed={recipe.seed + self.seed}"])
+        if self.quick:
+            # bf16 is fast only on some processors, and the quick form has to be quick on all.
+            recipe = recipe.override(['training.precision="fp32"'])
+        elif self.data_dir is not None:
+            recipe = replace(recipe, data=replace(recipe.data, dir=self.data_dir))
+        self.recipes[name] = recipe.to_table()
+        folder = self.training_folder(name)
+        check_same_recipe(folder, recipe)
+        if finished_result(folder) is None:
+            self.log(f"training {name}: {recipe.model.name} on {recipe.data.name}")
+            budget = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            status = train(
+                recipe,
+                folder,
+                resume=True,
+                budget=budget,
+                keep_epochs=keep_epochs,
+                watch=self.make_callback(),
+            )["status"]
+            if status != "ended":
+                raise StudyStopped(f"stopped ({status}) while training {name}", status)
+        result = self.training_result(name)
+        self.dependencies[name] = result["sha256"]
+        return load_weights(folder / result["model"])[0]
+
+    def training_folder(self, name: str) -> Path:
+        """The folder of a training run."""
+        return self.out / "trained" / file_name(name)
+
+    def training_result(self, name: str) -> dict[str, Any]:
+        """The `result.json` of a training run that has ended."""
+        return read_json(self.training_folder(name) / "result.json", "model", "sha256")
+
+    def epoch_paths(self, name: str) -> list[Path]:
+        """The weight files of all epochs of a training run, in order; `load_weights` reads them."""
+        return epoch_files(self.training_folder(name))
+
+    def pretrained(self, model: str, data: str) -> Model:
+        """A network with the weights that come with torchcaps, in `eval` mode."""
+        path, name = pretrained_path(model, data), f"{model} on {data}"
+        (entry,) = (each for each in list_pretrained() if (each["model"], each["data"]) == (model, data))
+        self.recipes[name] = {
+            "pretrained": data,
+            "model": {"name": model},
+            "sha256": entry["sha256"],
+            "epochs": entry["trained"]["epochs"],
+        }
+        self.dependencies[name] = entry["sha256"]
+        return load_weights(path)[0]
+
+    def pretrained_or_train(self, name: str, recipe: Recipe) -> Model:
+        """The network of a recipe: with the weights that come with torchcaps if there are any, else trained.
+
+        Args:
+            name: of the training run, if it has to be trained.
+            recipe: what to train and how.
+        """
+        model, data = recipe.model.name, recipe.data.name
+        # The weights that come with torchcaps have one seed; another seed has to show how results vary.
+        if not self.seed and (model, data) in {(each["model"], each["data"]) for each in list_pretrained()}:
+            return self.pretrained(model, data)
+        return self.train(name, recipe)
+
+    def record_settings(self, name: str, **values: Any) -> None:
+        """Record the settings of a step that has no recipe; they must stay the same when a study continues.
+
+        Args:
+            name: of the step, such as `"scenes"`.
+            values: what JSON can hold.
+
+        Raises:
+            RunError: the study was started with other settings.
+        """
+        path = self.out / "settings.json"
+        settings = read_json(path) if path.is_file() else {}
+        current = as_json(values)
+        recorded = settings.setdefault(name, current)
+        if recorded != current:
+            changed = sorted(
+                key for key in recorded.keys() | current if recorded.get(key) != current.get(key)
+            )
+            raise RunError(
+                f"{self.out} was started with other settings of {name} ({', '.join(changed)}): "
+                "give another --out, or remove that folder"
+            )
+        write_json(path, settings)
+        self.recipes[name] = self.dependencies[name] = current
+
+    def use_data(self, description: str, data_dir: str | None) -> None:
+        """Set the data that the study uses.
+
+        Args:
+            description: for the log and the report.
+            data_dir: folder of the data sets; `None` for the usual places.
+        """
+        self.data, self.data_dir = description, data_dir
+        self.log(f"data: {description}")
+
+    def cached(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result of `compute`, stored in a file for when the study continues.
+
+        It is computed again if a training run or settings that the study used before have changed, or the
+        version of torchcaps.
+
+        Args:
+            name: of the result, unique in the study.
+            compute: returns a dictionary that JSON can hold.
+        """
+        path = self.out / "cache" / f"{file_name(name)}.json"
+        value = read_cached(path, self.dependencies)
+        if value is None:
+            self.check_deadline(f"before {name}")
+            self.log(name)
+            dependencies = as_json(self.dependencies)
+            value = as_json(compute())
+            write_json(path, {"dependencies": dependencies, "value": value})
+        return value
+
+    def check_deadline(self, where: str) -> None:
+        """Raise `StudyStopped` if the time is used up."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise StudyStopped(f"stopped (budget) {where}")
+
+    def add_number(self, name: str, value: float) -> None:
+        """Add a number to `result.json`; dots in the name make groups, as in `capsules.error`."""
+        self.numbers[name] = value
+
+    def add_text(self, text: str) -> None:
+        """Add a paragraph to the report."""
+        self.items.append(Text(text))
+
+    def add_table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        *,
+        caption: str,
+        marked: Sequence[int] = (),
+    ) -> None:
+        """Add a table to the report.
+
+        Args:
+            title: heading of the table.
+            columns: column names; units in brackets, as in `error (%)`.
+            rows: cells: text, numbers (shown with 4 significant digits), or `None` for an empty cell.
+            caption: what the numbers mean.
+            marked: rows to shade, such as published numbers.
+        """
+        self.items.append(Table(title, list(columns), [list(row) for row in rows], caption, list(marked)))
+
+    def add_figure(self, name: str, figure: MatplotlibFigure, *, caption: str) -> None:
+        """Add a figure to the report; it is written as PNG and SVG."""
+        from torchcaps.experiments.framework.figures import save_figure
+
+        self.items.append(Figure(name, save_figure(figure, self.out / name), caption))
+
+    def add_animation(
+        self, name: str, frames: Sequence[Any], *, caption: str, milliseconds: int = 400
+    ) -> None:
+        """Add an animation to the report: figures, written as the frames of a GIF."""
+        from torchcaps.experiments.framework.figures import save_animation
+
+        path = save_animation(frames, self.out / f"{name}.gif", milliseconds)
+        self.items.append(Figure(name, path, caption))
+
+    def add_verdict(self, holds: bool | None, sentence: str, *, question: str = "") -> None:
+        """Add an answer to the report.
+
+        Args:
+            holds: `True`, `False`, or `None` for "in part".
+            sentence: the reason, with the numbers.
+            question: what is answered, such as `"Is routing the reason?"`; empty for the claim itself.
+        """
+        self.items.append(Verdict(holds, sentence, question))
+
+    def results(self) -> dict[str, Any]:
+        """Numbers, verdicts, tables and recipes, as JSON can hold them."""
+        verdicts = [each for each in self.items if isinstance(each, Verdict)]
+        return {
+            "numbers": self.numbers,
+            "verdicts": [
+                {"holds": each.holds, "heading": each.heading, "sentence": each.sentence} for each in verdicts
+            ],
+            "tables": [
+                {"title": each.title, "columns": each.columns, "rows": each.rows}
+                for each in self.items
+                if isinstance(each, Table)
+            ],
+            "recipes": self.recipes,
+        }
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many parameters a network has.
+
+    >>> count_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,165 @@
+// Between Python's pointers and the kernels: layouts, threads, and sums over the batch in a fixed order.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "problem.h"
+
+namespace torchcaps {
+
+// Memory for whole vectors of any instruction set; comes back zeroed only if asked.
+template <class T>
+class Buffer {
+  public:
+    explicit Buffer(int64_t size, bool zeroed = false) {
+        const size_t bytes = (std::max<int64_t>(size, 1) * sizeof(T) + 63) / 64 * 64;
+        data_ = static_cast<T *>(std::aligned_alloc(64, bytes));
+        if (!data_) throw std::bad_alloc();
+        if (zeroed) std::fill_n(data_, size, T(0));
+    }
+    ~Buffer() { std::free(data_); }
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+    T *get() const { return data_; }
+
+  private:
+    T *data_;
+};
+
+// Samples (or children) are handled in blocks that depend on sizes alone, never on the number of threads: where
+// blocks add to the same numbers each has its own sum, and the sums are added in order. So any number of
+// threads gives the same bits.
+struct Blocks {
+    int64_t count, size, total;
+
+    Blocks(int64_t total, int64_t bytes_per_block) : total(total) {
+        constexpr int64_t MOST = 32, MEMORY = int64_t(128) << 20;
+        const int64_t wanted = std::min(MOST, std::max<int64_t>(4, MEMORY / std::max<int64_t>(bytes_per_block, 1)));
+        size = std::max<int64_t>(1, (total + wanted - 1) / wanted);
+        count = (total + size - 1) / size;
+    }
+    static Blocks of_size(int64_t total, int64_t size) {
+        Blocks blocks(total, 1);
+        blocks.size = std::max<int64_t>(1, size), blocks.count = (total + blocks.size - 1) / blocks.size;
+        return blocks;
+    }
+    Range range(int64_t block, int64_t from = 0) const { return {from + first(block), from + last(block)}; }
+    int64_t first(int64_t block) const { return block * size; }
+    int64_t last(int64_t block) const { return std::min(total, (block + 1) * size); }
+};
+
+// The inverse of the table that says which child stands at each place of each field (see Wiring).
+struct OwnedWiring {
+    std::vector<int64_t> start, field_start;
+    std::vector<int32_t> position, row, field_vote, child;
+
+    // index: [positions, places], `children` where there is none; null: one position, child n at place n.
+    OwnedWiring(const int64_t *index, int64_t children, int64_t positions, int64_t places, int64_t rows)
+        : start(children + 1), field_start(positions + 1) {
+        for (int64_t k = 0; k < positions * places; ++k) {
+            const int64_t n = index ? index[k] : k;
+            if (n < 0 || n > children) throw std::invalid_argument("index points to a child that does not exist");
+            if (n < children) ++start[n + 1];
+        }
+        for (int64_t n = 0; n < children; ++n) start[n + 1] += start[n];
+        const int64_t votes = start[children];
+        position.resize(votes), row.resize(votes), field_vote.resize(votes), child.resize(votes);
+        std::vector<int64_t> next(start.begin(), start.end() - 1);
+        int64_t filled = 0;
+        for (int64_t p = 0; p < positions; ++p) {
+            for (int64_t i = 0; i < places; ++i) {
+                const int64_t n = index ? index[p * places + i] : i;
+                if (n == children) continue;
+                const int64_t vote = next[n]++;
+                position[vote] = static_cast<int32_t>(p);
+                row[vote] = static_cast<int32_t>(i % rows);
+                child[vote] = static_cast<int32_t>(n);
+                field_vote[filled++] = static_cast<int32_t>(vote);
+            }
+            field_start[p + 1] = filled;
+        }
+    }
+
+    Wiring view() const {
+        return {static_cast<int64_t>(start.size()) - 1,
+                static_cast<int64_t>(field_start.size()) - 1,
+                static_cast<int64_t>(row.size()),
+                start.data(),
+                position.data(),
+                row.data(),
+                field_start.data(),
+                field_vote.data(),
+                child.data()};
+    }
+};
+
+// The wiring of a geometry, from a cache of the last few: a network routes through the same ones again and again,
+// forward and backward. Geometries are told apart by the whole index, as a layer makes a new tensor for each batch.
+inline std::shared_ptr<const OwnedWiring> wiring_for(const int64_t *index, int64_t children, int64_t positions,
+                                                     int64_t places, int64_t rows) {
+    struct Entry {
+        std::vector<int64_t> sizes, index;
+        std::shared_ptr<const OwnedWiring> wiring;
+    };
+    constexpr size_t MOST_ENTRIES = 16;
+    static std::mutex mutex;
+    static std::vector<Entry> entries;  // the one used last comes first
+    const std::vector<int64_t> sizes{index != nullptr, children, positions, places, rows};
+    const int64_t length = index ? positions * places : 0;
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (size_t k = 0; k < entries.size(); ++k)
+        if (entries[k].sizes == sizes && std::equal(entries[k].index.begin(), entries[k].index.end(), index)) {
+            std::rotate(entries.begin(), entries.begin() + k, entries.begin() + k + 1);
+            return entries.front().wiring;
+        }
+    auto wiring = std::make_shared<const OwnedWiring>(index, children, positions, places, rows);
+    if (entries.size() == MOST_ENTRIES) entries.pop_back();
+    entries.insert(entries.begin(), {sizes, std::vector<int64_t>(index, index + length), wiring});
+    return wiring;
+}
+
+// Run work(k, scratch) for k = 0 .. count - 1, each thread with a scratch of its own. The work throws nothing:
+// all memory is had before the threads start.
+template <class T, class Work>
+void for_each(int64_t count, int threads, int64_t scratch, const Work &work) {
+    threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads, count)));
+#ifndef _OPENMP
+    threads = 1;
+#endif
+    const int64_t own = (scratch + PADDING - 1) / PADDING * PADDING;
+    Buffer<T> all(own * threads);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t k = 0; k < count; ++k) work(k, all.get() + own * omp_get_thread_num());
+#else
+    for (int64_t k = 0; k < count; ++k) work(k, all.get());
+#endif
+}
+
+// Add up `count` arrays in order and leave out the padding of their rows.
+template <class T>
+void add_rows(const T *arrays, int64_t length, int64_t count, int64_t padded, int64_t size, int threads, T *out) {
+    constexpr int64_t TOGETHER = 64;
+    const int64_t rows = length / padded;
+    for_each<T>((rows + TOGETHER - 1) / TOGETHER, threads, 0, [&](int64_t part, T *) {
+        for (int64_t row = part * TOGETHER; row < std::min(rows, (part + 1) * TOGETHER); ++row)
+            for (int64_t d = 0; d < size; ++d) {
+                T sum = 0;
+                for (int64_t k = 0; k < count; ++k) sum += arrays[k * length + row * padded + d];
+                out[row * size + d] = sum;
+            }
+    });
+}
+
+}  // namespace torchcaps

@@ -1,0 +1,97 @@
+// What the drivers (*_driver.h) hand to a kernel: sizes, options and pointers, nothing that owns memory.
+#pragma once
+
+#include <cstdint>
+
+namespace torchcaps {
+
+// Parent types are padded to a multiple of this, for every instruction set alike.
+constexpr int64_t PADDING = 16;
+
+// Numbers that one parent keeps per iteration: mean, its low part and variance (4 x 4 each), mass, logit.
+constexpr int64_t EM_STATISTICS = 50;
+
+// Who votes for whom, sorted by child: child n casts the votes start[n] .. start[n + 1].
+struct Wiring {
+    int64_t children, positions, votes;
+    const int64_t *start;        // [children + 1]
+    const int32_t *position;     // [votes] where the parents of this vote stand
+    const int32_t *row;          // [votes] row of the weight
+    const int64_t *field_start;  // [positions + 1]
+    const int32_t *field_vote;   // [votes] votes by position
+    const int32_t *child;        // [votes]
+};
+
+template <class T>
+struct EmProblem {
+    Wiring wiring;
+    int64_t parents, padded, rows, types;
+    int64_t iterations;
+    bool mixing;
+    T epsilon, mass_scale;
+    const T *temperature;  // [iterations]
+    const T *pose;         // [batch, children, 16]
+    const T *activation;   // [batch, children]
+    const T *weight;       // [rows, padded / lanes, 16, lanes]
+    const T *offset;       // [children / types, 16], added to the votes of a place; or null
+    const T *beta_u;       // [padded]
+    const T *beta_a;       // [padded]
+};
+
+template <class T>
+struct EmOutput {
+    T *pose, *activation, *logit;  // [batch, positions, parents (, 16)]
+    T *statistics;                 // [batch, iterations, positions, padded / lanes, 50, lanes]
+};
+
+template <class T>
+struct EmGradient {
+    const T *pose, *activation, *logit;  // of the loss by the outputs
+    const T *statistics;
+    T *child_pose, *child_activation;  // by the inputs, [batch, children (, 16)]
+};
+
+// Sums over the samples of one block: each block has its own, and they are added in order.
+template <class T>
+struct EmShared {
+    T *weight;           // like EmProblem::weight
+    T *beta_u, *beta_a;  // [padded]
+};
+
+template <class T>
+struct DynamicProblem {
+    int64_t children, parents, size_in, size_out, padded;  // padded: size_out to whole vectors
+    bool shared, accumulate, leaky, through_all;
+    int64_t iterations;
+    const T *pose;    // [batch, children, size_in]
+    const T *weight;  // [children or 1, parents, size_in, padded]
+    const T *bias;    // [parents, padded], or null
+};
+
+struct Range {
+    int64_t first, last;
+};
+
+// One set of kernels; every instruction set has one for float and one for double.
+template <class T>
+struct Kernels {
+    int64_t lanes;
+    int64_t dynamic_group;  // samples that the dynamic kernels take at a time; the last group may be smaller
+    int64_t (*em_forward_scratch)(const EmProblem<T> &);
+    void (*em_forward)(const EmProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
+    int64_t (*em_backward_scratch)(const EmProblem<T> &);
+    void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
+    int64_t (*dynamic_forward_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_forward)(const DynamicProblem<T> &, const Range &samples, T *pose, T *totals, T *scratch);
+    // Backward goes in two steps: per group to what its trails hold (and the bias, [parents, padded]) ...
+    int64_t (*dynamic_trail)(const DynamicProblem<T> &);
+    int64_t (*dynamic_gather_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_gather)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals, T *trails,
+                           T *bias, T *scratch);
+    // ... then from the trails to poses and weights; weights of these children are added to in order of samples.
+    int64_t (*dynamic_push_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_push)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *trails,
+                         T *child_pose, T *weight, T *scratch);
+};
+
+}  // namespace torchcaps

@@ -1,0 +1,122 @@
+// Requests to the server: one session per page, and only the newest request of each view counts.
+
+import { beginBusy, endBusy, showStatus } from "./feedback.js";
+
+const bytes = crypto.getRandomValues(new Uint8Array(12));
+const session = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+// The server rejected a request.
+export class ApiError extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+// The server did not respond.
+export class ConnectionError extends Error {}
+
+async function send(path, options = {}) {
+  const headers = { "X-Session": session, ...options.headers };
+  let response;
+  let body = {};
+  try {
+    response = await fetch(path, { ...options, headers });
+    body = await response.json();
+  } catch {
+    if (!response || response.ok) throw new ConnectionError(path); // an error response may have no JSON body
+  }
+  if (response.ok) {
+    showStatus("");
+    return body;
+  }
+  const detail = typeof body.detail === "string" ? body.detail : `The server returned error ${response.status}.`;
+  throw new ApiError(response.status, detail);
+}
+
+export function get(path) {
+  return send(path);
+}
+
+function post(path, body) {
+  return send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
+const cache = new Map();
+
+// GET once per page, for the examples and the list of toys, which do not change.
+export function getCached(path) {
+  if (!cache.has(path)) {
+    const response = get(path);
+    response.catch(() => cache.delete(path));
+    cache.set(path, response);
+  }
+  return cache.get(path);
+}
+
+export const RETRY_DELAY = 2000; // milliseconds until the next try when the server does not respond
+const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as outdated
+
+// Returns a function that posts a body. One request is pending at a time; of the bodies posted meanwhile only the
+// newest is sent. Requests are repeated while the server does not respond.
+// onResponse(response, body); onMissing(message or null) reports missing weights.
+export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
+  let waiting = null;
+  let running = false;
+
+  function markStale(stale) {
+    stage.classList.toggle("stale", stale);
+  }
+
+  async function run() {
+    running = true;
+    beginBusy();
+    while (waiting) {
+      const body = waiting;
+      waiting = null;
+      const timer = setTimeout(markStale, STALE_DELAY, true);
+      try {
+        const response = await post(path, body);
+        onMissing(null);
+        markStale(false);
+        onResponse(response, body);
+      } catch (error) {
+        reportError(error, onMissing);
+        if (!isSuperseded(error)) markStale(true);
+        if (isTemporary(error)) {
+          await new Promise((resolve) => { setTimeout(resolve, RETRY_DELAY); });
+          waiting ??= body;
+        }
+      }
+      clearTimeout(timer);
+    }
+    running = false;
+    endBusy();
+  }
+
+  return (body) => {
+    waiting = body;
+    if (!running) run();
+  };
+}
+
+function isSuperseded(error) {
+  return error.status === 409;
+}
+
+function isTemporary(error) {
+  return error instanceof ConnectionError || error.status === 429;
+}
+
+export function reportError(error, onMissing = () => {}) {
+  if (error instanceof ApiError) {
+    if (isSuperseded(error)) return;
+    if (error.status === 503) onMissing(error.message);
+    else showStatus(error.message);
+  } else if (error instanceof ConnectionError) {
+    showStatus("The server does not respond. Is torchcaps lab still running?");
+  } else {
+    console.error(error);
+    showStatus("An error occurred on this page; the browser console shows the details.");
+  }
+}

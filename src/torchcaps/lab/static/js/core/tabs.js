@@ -1,0 +1,50 @@
+// Tabs are links whose hash names the view; arrow keys, Home and End move between them.
+
+const tabs = [...document.querySelectorAll('[role="tab"]')];
+const names = tabs.map((tab) => tab.hash.slice(1));
+
+export function currentName() {
+  const name = location.hash.slice(1);
+  return names.includes(name) ? name : names[0];
+}
+
+export function select(name) {
+  for (const tab of tabs) {
+    const selected = tab.hash === `#${name}`;
+    tab.setAttribute("aria-selected", String(selected));
+    tab.tabIndex = selected ? 0 : -1;
+    document.getElementById(tab.getAttribute("aria-controls")).hidden = !selected;
+    if (selected) scrollToTab(tab);
+  }
+}
+
+// Not scrollIntoView, which would scroll the page too.
+function scrollToTab(tab) {
+  const list = tab.parentElement;
+  list.scrollLeft = tab.offsetLeft - list.offsetLeft - (list.clientWidth - tab.offsetWidth) / 2;
+}
+
+// The skip link must not change the hash, which names the view.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("stage").focus();
+});
+
+const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+
+export function listen(onChange) {
+  document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
+    const focused = tabs.indexOf(document.activeElement);
+    let next = null;
+    if (event.key in STEPS) next = (focused + STEPS[event.key] + tabs.length) % tabs.length;
+    else if (event.key === "Home") next = 0;
+    else if (event.key === "End") next = tabs.length - 1;
+    if (next === null || focused < 0) return;
+    event.preventDefault();
+    tabs[next].focus({ preventScroll: true });
+    location.hash = tabs[next].hash;
+  });
+  addEventListener("hashchange", () => {
+    if (!location.hash || names.includes(location.hash.slice(1))) onChange(currentName());
+  });
+}

@@ -1,0 +1,110 @@
+// A 36 × 36 canvas with two digits, moved by dragging or with the arrow keys.
+
+import { layers, paint } from "./canvas_image.js";
+import { h } from "../core/dom.js";
+import { onTheme } from "../core/palette.js";
+
+const SIZE = 36;
+const DIGIT = 28;
+const MAX_OFFSET = SIZE - DIGIT;
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+// onChange(image, labels)
+export function createDigitPair(inks, onChange) {
+  const canvas = h("canvas", {
+    class: "picture grab", width: 576, height: 576, role: "img", "aria-label": "Two digits; drag to move one",
+  });
+  const context = canvas.getContext("2d");
+  const items = [{ digit: null, x: 1, y: 2 }, { digit: null, x: 7, y: 6 }];
+  const handles = items.map((_, which) => h("button", {
+    type: "button", class: which ? "handle second" : "handle",
+    "aria-label": `Move the ${which ? "second" : "first"} digit with the arrow keys`,
+    onkeydown: (event) => {
+      if (!(event.key in KEYS)) return;
+      event.preventDefault();
+      const [dx, dy] = KEYS[event.key];
+      move(which, items[which].x + dx, items[which].y + dy);
+    },
+  }, which ? "Second digit" : "First digit", h("span", {}, "← ↑ ↓ →")));
+  let drag = null;
+
+  function ready() {
+    return items.every((item) => item.digit);
+  }
+
+  function value(item, x, y) {
+    return item.digit.image[y - item.y]?.[x - item.x] ?? 0;
+  }
+
+  function onCanvas(item) {
+    return Array.from({ length: SIZE }, (_row, y) => Array.from({ length: SIZE }, (_column, x) => value(item, x, y)));
+  }
+
+  function redraw() {
+    if (!ready()) return;
+    const painter = layers(items.map((item, which) => [onCanvas(item), inks[which]]));
+    paint(context, painter, [0, 0, canvas.width, canvas.height]);
+  }
+
+  function changed() {
+    if (!ready()) return;
+    redraw();
+    const [one, two] = items.map(onCanvas);
+    const image = one.map((row, y) => row.map((v, x) => Number(Math.min(1, v + two[y][x]).toFixed(3))));
+    onChange(image, items.map((item) => item.digit.label));
+  }
+
+  function move(which, x, y) {
+    const limit = (at) => Math.max(0, Math.min(MAX_OFFSET, Math.round(at)));
+    const [nx, ny] = [limit(x), limit(y)];
+    if (nx === items[which].x && ny === items[which].y) return;
+    Object.assign(items[which], { x: nx, y: ny });
+    changed();
+  }
+
+  function place(event) {
+    const box = canvas.getBoundingClientRect();
+    return [((event.clientX - box.left) / box.width) * SIZE, ((event.clientY - box.top) / box.height) * SIZE];
+  }
+
+  // The digit whose ink is closest to the pointer.
+  function nearest(px, py) {
+    const distance = (item) => {
+      let smallest = Infinity;
+      onCanvas(item).forEach((row, y) => row.forEach((v, x) => {
+        if (v > 0.3) smallest = Math.min(smallest, (x + 0.5 - px) ** 2 + (y + 0.5 - py) ** 2);
+      }));
+      return smallest;
+    };
+    return distance(items[0]) <= distance(items[1]) ? 0 : 1;
+  }
+
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!ready() || event.button > 0) return;
+    canvas.setPointerCapture(event.pointerId);
+    const [px, py] = place(event);
+    const which = nearest(px, py);
+    drag = { which, dx: items[which].x - px, dy: items[which].y - py };
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const [px, py] = place(event);
+    move(drag.which, px + drag.dx, py + drag.dy);
+  });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { drag = null; });
+
+  onTheme(redraw);
+  return {
+    element: canvas,
+    handles,
+    set(which, digit) {
+      items[which].digit = digit;
+      changed();
+    },
+    separate() {
+      Object.assign(items[0], { x: 0, y: MAX_OFFSET / 2 });
+      Object.assign(items[1], { x: MAX_OFFSET, y: MAX_OFFSET / 2 });
+      changed();
+    },
+  };
+}

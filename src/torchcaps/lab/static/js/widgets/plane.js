@@ -1,0 +1,94 @@
+// A plane with points and clusters. A click, or the arrow keys and Enter, add a point. Ellipses show one and two
+// standard deviations.
+
+import { category, color, css, onTheme } from "../core/palette.js";
+import { svg } from "../core/dom.js";
+
+const [WIDTH, HEIGHT] = [600, 420];
+const UNIT = 200; // pixels per unit; the origin is the middle
+
+const STEPS = { ArrowLeft: [-0.05, 0], ArrowRight: [0.05, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
+
+function rounded(value) {
+  return Number(value.toFixed(3));
+}
+
+function toScreen([x, y]) {
+  return [WIDTH / 2 + x * UNIT, HEIGHT / 2 - y * UNIT];
+}
+
+// onAdd([x, y])
+export function createPlane({ label, onAdd }) {
+  const shapes = svg("g", { class: "ellipses" });
+  const dots = svg("g", { class: "points" });
+  const means = svg("g", { class: "means" });
+  const cursor = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
+  const element = svg("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label,
+  }, shapes, dots, means, cursor);
+  let last = null;
+  let position = [0, 0]; // of the keyboard cursor
+
+  function moveCursor(next) {
+    position = [Math.max(-1.45, Math.min(1.45, next[0])), Math.max(-1, Math.min(1, next[1]))];
+    const [x, y] = toScreen(position);
+    cursor.setAttribute("transform", `translate(${x} ${y})`);
+  }
+
+  element.addEventListener("keydown", (event) => {
+    if (event.key in STEPS) moveCursor([position[0] + STEPS[event.key][0], position[1] + STEPS[event.key][1]]);
+    else if (event.key === "Enter" || event.key === " ") onAdd(position.map(rounded));
+    else return;
+    event.preventDefault();
+  });
+
+  element.addEventListener("click", (event) => {
+    const box = element.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const y = ((event.clientY - box.top) / box.height) * HEIGHT;
+    onAdd([(x - WIDTH / 2) / UNIT, (HEIGHT / 2 - y) / UNIT].map(rounded));
+  });
+
+  function blend(shares) {
+    if (!shares) return css(color("soft"));
+    const sum = shares.reduce((total, share) => total + share, 0) || 1;
+    return css(shares.reduce((rgb, share, index) => {
+      const part = color(`c${index}`);
+      return rgb.map((value, channel) => value + (part[channel] * share) / sum);
+    }, [0, 0, 0]));
+  }
+
+  // step: one iteration of the response, or null if there is none
+  function draw(points, step) {
+    last = [points, step];
+    dots.replaceChildren(...points.map((point, index) => {
+      const [cx, cy] = toScreen(point);
+      return svg("circle", { cx, cy, r: 5, fill: blend(step?.assignment[index]) });
+    }));
+    means.replaceChildren(...(step?.means ?? []).map((mean, index) => {
+      const [x, y] = toScreen(mean);
+      return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
+    }));
+    const clusters = (step?.means ?? []).map((mean, index) => [mean, step.covariances[index], index]);
+    shapes.replaceChildren(...clusters
+      .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no covariance
+      .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
+  }
+
+  moveCursor(position);
+  onTheme(() => last && draw(...last));
+  return { element, draw };
+}
+
+// The half axes and direction of the covariance [[a, b], [b, c]], in closed form.
+function ellipse(mean, [[a, b], [, c]], times, index) {
+  const [cx, cy] = toScreen(mean);
+  const mid = (a + c) / 2;
+  const radius = Math.hypot((a - c) / 2, b);
+  const [rx, ry] = [mid + radius, mid - radius].map((value) => Math.sqrt(Math.max(value, 0)) * times * UNIT);
+  const turn = (-Math.atan2(2 * b, a - c) / 2) * (180 / Math.PI);
+  return svg("ellipse", {
+    cx, cy, rx: Math.max(rx, 1), ry: Math.max(ry, 1), transform: `rotate(${turn} ${cx} ${cy})`,
+    fill: category(index), stroke: category(index), class: times === 1 ? "inner" : "outer",
+  });
+}

@@ -1,0 +1,38 @@
+// A 4 × 4 pose as colored cells, each with a line of its recent values.
+
+import { h, svg } from "../core/dom.js";
+
+const LENGTH = 60;
+
+export function createPoseMatrix(label) {
+  const cells = Array.from({ length: 16 }, () => {
+    const line = svg("polyline", {});
+    const value = h("span", {});
+    const element = h("div", { class: "cell" }, value,
+      svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, line));
+    return { element, value, line, past: [] };
+  });
+  const element = h("div", { class: "matrix", role: "img", "aria-label": label }, cells.map((cell) => cell.element));
+  let largest = 1e-6;
+
+  function update(pose) {
+    const flat = pose.flat();
+    largest = Math.max(largest, ...flat.map(Math.abs));
+    flat.forEach((value, index) => {
+      const cell = cells[index];
+      cell.past = [...cell.past, value].slice(-LENGTH);
+      cell.value.textContent = value.toFixed(2).replace("-", "−");
+      cell.element.style.setProperty("--share", `${Math.round((Math.abs(value) / largest) * 62)}%`);
+      cell.element.style.setProperty("--sign", value < 0 ? "var(--second)" : "var(--accent)");
+      cell.line.setAttribute("points", cell.past
+        .map((past, step) => `${(step / (LENGTH - 1)) * 100},${20 - (past / largest) * 18}`).join(" "));
+    });
+  }
+
+  function clear() {
+    largest = 1e-6;
+    for (const cell of cells) cell.past = [];
+  }
+
+  return { element, update, clear };
+}

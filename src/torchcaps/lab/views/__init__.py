@@ -1,0 +1,1 @@
+"""One module per view of the page; each function turns a request into a response."""

@@ -1,0 +1,95 @@
+"""Draw: recognize a digit and show its routing. Tweak: reconstruct a digit from an edited pose."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchcaps.capsules import Capsules
+from torchcaps.lab.introspection import Inspection, class_capsules, inspect_last_layer
+from torchcaps.lab.model_store import MissingWeightsError, ModelStore
+from torchcaps.lab.schemas import (
+    DIGIT_SIZE,
+    DrawRequest,
+    DrawResponse,
+    FieldCenters,
+    TweakRequest,
+    TweakResponse,
+    to_list,
+)
+from torchcaps.models import Model
+
+MODEL = ("capsnet_small", "mnist")
+
+
+def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
+    """Lengths and poses of the class capsules, the reconstruction from the longest, and the couplings."""
+    start = time.perf_counter()
+    network = store[MODEL]
+    inspection = inspect_last_layer(network.model, network.prepare(request.image))
+    capsules = class_capsules(inspection.output)
+    best = int(capsules.activation[0].argmax())
+    reconstruction = inspection.output.reconstruction
+    if reconstruction is None:
+        reconstruction = network.model.reconstruct(capsules, torch.tensor([best]))
+    poses = to_list(capsules.pose[0])
+    return DrawResponse(
+        best=best,
+        lengths=to_list(capsules.activation[0]),
+        reconstruction=to_list(reconstruction[0, 0]),
+        pose=poses[best],
+        poses=poses,
+        grid=list(inspection.children.activation.shape[1:3]),
+        field_centers=field_centers(network.model),
+        couplings=couplings(inspection),
+        elapsed_ms=round(1000 * (time.perf_counter() - start), 1),
+    )
+
+
+def field_centers(model: Model) -> FieldCenters:
+    """Where the receptive fields of the primary capsules lie in the image.
+
+    >>> from torchcaps.models import create_model
+    >>> field_centers(create_model("capsnet_small"))
+    FieldCenters(first=8.0, step=2.0)
+    """
+    first, step = 0.0, 1
+    for conv in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
+        first += step * ((conv.kernel_size[0] - 1) / 2 - int(conv.padding[0]))
+        step *= conv.stride[0]
+    return FieldCenters(first=first, step=step)
+
+
+@torch.no_grad()
+def couplings(inspection: Inspection) -> list[Any]:
+    r"""How much each position of the grid sends to each class, `[iterations, classes, h, w]`.
+
+    The coupling times the length of the child, :math:`c_{ij} \|u_i\|`, summed over the capsule types at a
+    position. The largest value over all iterations is scaled to 1.
+    """
+    _, height, width, types = inspection.children.activation.shape
+    steps = inspection.layer.history(inspection.children)
+    coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
+    sent = coupling * inspection.children.activation.reshape(1, -1, 1)
+    grid = sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)
+    return to_list(grid / grid.amax().clamp(min=1e-12))
+
+
+@torch.no_grad()
+def reconstruct(store: ModelStore, request: TweakRequest) -> TweakResponse:
+    """The decoder's image for the class capsule `target` with the requested pose."""
+    model = store[MODEL].model
+    pose = torch.zeros(1, model.num_classes, len(request.pose))
+    pose[0, request.target] = torch.tensor(request.pose)
+    image = model.reconstruct(Capsules.from_vectors(pose), torch.tensor([request.target]))
+    return TweakResponse(reconstruction=to_list(image[0, 0]))
+
+
+def warm_up(store: ModelStore) -> None:
+    """Recognize an empty image, because the first forward pass is slow."""
+    with suppress(MissingWeightsError):
+        recognize(store, DrawRequest(image=[[0.0] * DIGIT_SIZE] * DIGIT_SIZE))

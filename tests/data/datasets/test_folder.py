@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from torchcaps.data import ImageSet, load
+from torchcaps.errors import DataError
+
+
+def paint(path: Path, value: object, size: tuple[int, int] = (12, 12), mode: str = "RGB") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value).save(path)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Two classes in many kinds of image file."""
+    for number in range(5):
+        paint(tmp_path / f"red/{number}.png", (250, 10, 10), (10 + number, 20))
+        paint(tmp_path / f"blue/deep/{number}.jpg", (10, 10, 250), (30, 10 + number))
+    paint(tmp_path / "red/palette.gif", 3, mode="P")
+    paint(tmp_path / "red/gray.png", 128, mode="L")
+    paint(tmp_path / "red/clear.png", (0, 0, 0, 0), mode="RGBA")
+    paint(tmp_path / "blue/bits.png", 1, mode="1")
+    (tmp_path / "red/notes.txt").write_text("not an image")
+    (tmp_path / ".hidden").mkdir()
+    return tmp_path
+
+
+def test_any_size_and_mode(mixed: Path) -> None:
+    train, test = load("folder", data_dir=mixed, size=16), load("folder", "test", data_dir=mixed, size=16)
+    assert train.classes == ("blue", "red")
+    assert train.images.shape[1:] == test.images.shape[1:] == (3, 16, 16)
+    assert len(train) + len(test) == 14
+    assert test.labels.bincount().tolist() == [1, 2]
+
+
+def test_folder_colon_path_is_the_same(mixed: Path) -> None:
+    assert torch.equal(
+        load(f"folder:{mixed}", size=16).images, load("folder", data_dir=mixed, size=16).images
+    )
+
+
+def test_colors_and_transparency(tmp_path: Path) -> None:
+    paint(tmp_path / "a/1.png", (250, 10, 20))
+    paint(tmp_path / "b/1.png", (0, 0, 0, 0), mode="RGBA")
+    images = load(f"folder:{tmp_path}").images
+    assert images[:, :, 3, 3].tolist() == [[250, 10, 20], [255, 255, 255]]
+
+
+def test_gray_if_all_are(tmp_path: Path) -> None:
+    paint(tmp_path / "a/1.png", 77, mode="L")
+    paint(tmp_path / "b/1.png", 1, mode="1")
+    deep = np.full((12, 12), 40_000, np.uint16)
+    Image.fromarray(deep).save(tmp_path / "b/2.png")
+    images = load(f"folder:{tmp_path}").images
+    assert images.shape[1:] == (1, 12, 12)
+    everything = torch.cat([images, load(f"folder:{tmp_path}", "test").images])
+    assert sorted(everything[:, 0, 0, 0].tolist()) == [77, 156, 255]
+
+
+def test_own_size_is_kept_and_mixed_sizes_become_64(tmp_path: Path) -> None:
+    paint(tmp_path / "a/1.png", (1, 2, 3), (20, 30))
+    assert load(f"folder:{tmp_path}").image_size == (30, 20)
+    paint(tmp_path / "a/2.png", (1, 2, 3), (21, 30))
+    assert load(f"folder:{tmp_path}").image_size == (64, 64)
+
+
+def test_the_center_is_kept_without_distortion(tmp_path: Path) -> None:
+    picture = np.zeros((10, 30, 3), np.uint8)
+    picture[:, 10:20] = 255
+    (tmp_path / "a").mkdir()
+    Image.fromarray(picture).save(tmp_path / "a/1.png")
+    assert load(f"folder:{tmp_path}", size=10).images.min() == 255
+
+
+def test_train_and_test_folders(tmp_path: Path) -> None:
+    for number in range(3):
+        paint(tmp_path / f"train/cat/{number}.png", (1, 1, 1))
+        paint(tmp_path / f"train/dog/{number}.png", (2, 2, 2))
+    paint(tmp_path / "test/dog/9.png", (9, 9, 9))
+    assert len(load(f"folder:{tmp_path}")) == 6
+    test = load(f"folder:{tmp_path}", "test")
+    assert (test.labels.tolist(), test.classes, test.images.max()) == ([1], ("cat", "dog"), 9)
+    paint(tmp_path / "test/cow/1.png", (9, 9, 9))
+    with pytest.raises(DataError, match="cow"):
+        load(f"folder:{tmp_path}", "test")
+
+
+def test_the_test_fraction_is_seeded_and_disjoint(tmp_path: Path) -> None:
+    for number in range(20):
+        paint(tmp_path / f"a/{number:02}.png", (number, 0, 0))
+
+    def reds(split: str, **options: object) -> list[int]:
+        found: ImageSet = load(f"folder:{tmp_path}", split, **options)
+        return found.images[:, 0, 0, 0].tolist()
+
+    train, test = reds("train", test_fraction=0.3), reds("test", test_fraction=0.3)
+    assert sorted(train + test) == list(range(20))
+    assert len(test) == 6
+    assert reds("test", test_fraction=0.3) == test
+    assert reds("test", test_fraction=0.3, seed=1) != test
+
+
+@pytest.mark.parametrize("keep", [0, 20, 60, 3000])
+def test_a_broken_image_is_named(tmp_path: Path, keep: int) -> None:
+    (tmp_path / "a").mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a/bad.png")
+    whole = (tmp_path / "a/bad.png").read_bytes()
+    (tmp_path / "a/bad.png").write_bytes(whole[:keep])
+    with pytest.raises(DataError, match=r"bad\.png"):
+        load(f"folder:{tmp_path}")
+
+
+def test_missing_things_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        load(f"folder:{tmp_path}/nowhere")
+    with pytest.raises(DataError, match="no class sub-folders"):
+        load(f"folder:{tmp_path}")
+    with pytest.raises(ValueError, match="folder:PATH"):
+        load("folder")
+    with pytest.raises(ValueError, match="test_fraction"):
+        load(f"folder:{tmp_path}", test_fraction=1.5)

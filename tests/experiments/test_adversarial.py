@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from torchcaps.data.preprocess import Preprocess
+from torchcaps.experiments.adversarial.measurements import (
+    PANELS,
+    PreprocessedModel,
+    accuracy,
+    measure_network,
+    targeted_success,
+)
+from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, compare
+from torchcaps.experiments.framework.run import reproduce
+from torchcaps.experiments.framework.study import Study
+from torchcaps.experiments.listing import find_claim
+from torchcaps.models import Model, Output, create_model
+from torchcaps.models.base import softmax_output
+
+
+class ConstantModel(Model):
+    """Chooses the same class for every image, but has a gradient."""
+
+    def __init__(self, chosen: int) -> None:
+        super().__init__(num_classes=4, in_channels=1, image_size=3)
+        self.chosen = chosen
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+        logits = images.new_zeros(len(images), 4)
+        logits[:, self.chosen] = 5.0
+        return softmax_output(logits + 0.01 * images.mean((1, 2, 3))[:, None] + self.weight)
+
+
+def test_targeted_success_is_the_mean_over_wrong_classes() -> None:
+    labels = torch.tensor([0, 1, 2, 2, 3, 3])
+    images = torch.rand(6, 1, 3, 3)
+    # Of 6 images × 3 target classes, those with target 2 succeed: one for each image of another class.
+    assert targeted_success(ConstantModel(2), images, labels, 0.1) == pytest.approx(100 * 4 / 18)
+    assert accuracy(ConstantModel(2), images, labels) == pytest.approx(100 * 2 / 6)
+
+
+def test_preprocessing_inside_equals_preprocessing_outside() -> None:
+    preprocess = Preprocess(standardize=True, crop=12)
+    model = create_model(
+        "pooled_cnn", num_classes=5, in_channels=2, image_size=12, stages=((4,), (4,))
+    ).eval()
+    images = torch.randint(0, 256, (3, 2, 18, 18), dtype=torch.uint8)
+    wrapped = PreprocessedModel(model, preprocess, (18, 18)).eval()
+    torch.testing.assert_close(wrapped(images.float() / 255).logits, model(preprocess.test(images)).logits)
+
+
+def test_gradient_reaches_all_pixels_that_preprocessing_keeps() -> None:
+    model = create_model(
+        "pooled_cnn", num_classes=5, in_channels=1, image_size=12, stages=((4,), (4,))
+    ).eval()
+    images = torch.rand(2, 1, 16, 16, requires_grad=True)
+    PreprocessedModel(model, Preprocess(crop=12), (16, 16))(images).logits[:, 0].sum().backward()
+    assert images.grad is not None
+    assert images.grad[:, :, 4:12, 4:12].abs().amax() > 0
+    assert not images.grad[:, :, 0].any()
+
+
+@pytest.mark.parametrize(
+    ("capsules", "cnn", "holds"),
+    [
+        ([60, 20, 9, 1], [40, 5, 9, 1], True),
+        ([60, 9, 9, 1], [40, 9, 9, 1], None),  # one of four can be chance
+        ([60, 20, 9, 1], [40, 5, 30, 1], None),
+        ([40, 11, 9, 1], [60, 10, 9, 1], False),
+        ([50, 20, 9, 9], [43, 15, 9, 8], False),  # all within two standard errors
+    ],
+)
+def test_difference_must_be_larger_than_chance(
+    capsules: list[float], cnn: list[float], holds: bool | None
+) -> None:
+    results = {CAPSULES: {"epsilon": [0.1, 0.2, 0.3, 0.4], "count": 100, "bim": capsules}, CNN: {"bim": cnn}}
+    assert compare(results, "bim")[0] is holds
+
+
+def test_attacks_have_a_result_for_every_epsilon(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True)
+    model, other = (create_model("pooled_cnn", image_size=17, stages=((4,), (4,))).eval() for _ in range(2))
+    images, labels = torch.rand(4, 1, 17, 17), torch.tensor([1, 0, 9, 4])
+    results = measure_network(study, "network", model, other, images, labels)
+    assert all(len(results[kind]) == len(results["epsilon"]) for kind in (*PANELS, "pgd"))
+    assert results["pgd"][1] is not None, "the table shows this ε"
+    assert results["zero_images"] == 0
+    # Without the last ε in the cache, only that one is computed again.
+    cached = sorted((tmp_path / "cache").glob("attacks*.json"))
+    assert len(cached) == len(results["epsilon"])
+    cached[-1].unlink()
+    assert measure_network(study, "network", model, other, images, labels) == results
+
+
+@pytest.mark.slow
+def test_quick_form(tmp_path: Path) -> None:
+    result = reproduce(find_claim("adversarial"), tmp_path, quick=True)
+    numbers = result["numbers"]
+    assert result["status"] == "ended"
+    assert min(numbers[f"{name}.clean"] for name in (CAPSULES, CNN)) > 90
+    # This part of the claim holds here: one large step seldom reaches a given class.
+    assert numbers[f"{CAPSULES}.targeted.0.3"] < numbers[f"{CNN}.targeted.0.3"] - 10
+    assert numbers[f"{CAPSULES}.bim.0.2"] <= numbers[f"{CAPSULES}.fgsm.0.2"], (
+        "many steps are the stronger attack"
+    )
+    assert len(result["verdicts"]) == 4
+    for name in ("curves", "images"):
+        assert (tmp_path / f"{name}.png").is_file()
+        assert (tmp_path / f"{name}.svg").is_file()
+    assert (tmp_path / "report.html").is_file()

@@ -1,0 +1,133 @@
+"""The operators called directly, with arguments that do not fit: an error each time, and no memory read."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from kernel_cases import conv, dense_matrix, vectors
+
+ops = torch.ops.torchcaps
+NAMES = ("pose", "activation", "weight", "beta_u", "beta_a", "index", "offset")
+
+
+def em_arguments(dtype=torch.float32):
+    case = conv(dtype=dtype)
+    votes = case.votes()
+    beta = [torch.randn(votes.parents, dtype=dtype) for _ in range(2)]
+    return [votes.pose, case.activation, votes.weight, *beta, votes.index, None, [0.1, 0.2], 1.0, 1e-6]
+
+
+def em_backward_arguments(dtype=torch.float32):
+    arguments = em_arguments(dtype)
+    return [*ops.em_forward(*arguments), *arguments]
+
+
+def dynamic_arguments(dtype=torch.float32):
+    case = vectors(dtype=dtype)
+    return [case.pose, case.weight, torch.randn(4, 7, dtype=dtype), False, 3, True, False, True]
+
+
+def dynamic_backward_arguments(dtype=torch.float32):
+    arguments = dynamic_arguments(dtype)
+    return [*ops.dynamic_forward(*arguments), *arguments]
+
+
+OPERATORS = {
+    "em_forward": em_arguments,
+    "em_backward": em_backward_arguments,
+    "dynamic_forward": dynamic_arguments,
+    "dynamic_backward": dynamic_backward_arguments,
+}
+
+
+def test_weights_of_too_few_children():
+    with pytest.raises(ValueError, match=r"weight must be \[rows=60000, J, D_in=8, D\], got \[1, 3, 8, 16\]"):
+        ops.dynamic_forward(
+            torch.randn(2, 60000, 8), torch.randn(1, 3, 8, 16), None, False, 3, True, False, True
+        )
+
+
+def test_one_beta_without_the_other():
+    arguments = em_arguments()
+    arguments[4] = None
+    with pytest.raises(ValueError, match="beta_u and beta_a must be given both"):
+        ops.em_forward(*arguments)
+
+
+@pytest.mark.parametrize("entry", [-1, 91, 2**40])
+def test_index_out_of_range(entry):
+    arguments = em_arguments()
+    arguments[5] = arguments[5].clone()
+    arguments[5][0, 0] = entry
+    with pytest.raises(ValueError, match="index must be from 0 to 90"):
+        ops.em_forward(*arguments)
+
+
+def test_rows_that_do_not_divide_the_places():
+    case = dense_matrix(children=7, dtype=torch.float32)
+    with pytest.raises(ValueError, match="divides 7 places, got 3"):
+        ops.em_forward(case.pose, case.activation, case.weight[:3], None, None, None, None, [0.1], 1.0, 1e-6)
+
+
+def test_offset_of_too_few_places():
+    arguments = em_arguments()
+    arguments[5], arguments[2], arguments[6] = None, arguments[2][:3], torch.zeros(2, 16)
+    with pytest.raises(ValueError, match=r"offset must be \[places=30, D=16\], got \[2, 16\]"):
+        ops.em_forward(*arguments)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_mixed_types(name):
+    for k, value in enumerate(OPERATORS[name]()):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            arguments = OPERATORS[name]()
+            arguments[k] = value.double()
+            with pytest.raises(ValueError, match=r"must be.*float"):
+                getattr(ops, name)(*arguments)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_half_precision(name):
+    arguments = [
+        t.half() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in OPERATORS[name]()
+    ]
+    with pytest.raises(ValueError, match=r"float32 or torch\.float64, got torch\.float16"):
+        getattr(ops, name)(*arguments)
+
+
+def spoil(value: torch.Tensor, hand: random.Random) -> torch.Tensor:
+    """The tensor with another shape, number of dimensions, or type."""
+    kind = hand.choice(["longer", "shorter", "empty", "flat", "more", "type"])
+    if kind == "flat":
+        return value.flatten()
+    if kind == "more":
+        return value.unsqueeze(hand.randrange(value.ndim + 1))
+    if kind == "type":
+        return value.to(hand.choice([torch.float64, torch.int32, torch.bfloat16]))
+    d = hand.randrange(value.ndim)
+    if kind == "longer":
+        return torch.cat([value, value.narrow(d, 0, 1)], d)
+    return value.narrow(d, 0, 0 if kind == "empty" else value.shape[d] // 2)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_any_wrong_argument(name):
+    """One to three arguments spoiled: an error, or a result of the right shape if they fit again."""
+    refused = accepted = 0
+    for seed in range(150):
+        torch.manual_seed(seed)
+        hand = random.Random(seed)
+        arguments = OPERATORS[name]()
+        tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+        for k in hand.sample(tensors, hand.randint(1, min(3, len(tensors)))):
+            arguments[k] = spoil(arguments[k], hand)
+        try:
+            outputs = getattr(ops, name)(*arguments)
+        except (ValueError, RuntimeError) as error:
+            refused += "must" in str(error)  # other errors are not clear enough
+        else:
+            accepted += all(isinstance(out, torch.Tensor) for out in outputs)
+    assert refused + accepted == 150
+    assert refused > 100

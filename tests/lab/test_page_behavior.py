@@ -1,0 +1,237 @@
+"""Behavior that all views share: keyboard, touch, theme, missing weights, connection errors, speed."""
+
+from typing import Any
+
+import pytest
+from browser import THUMBNAIL, Visit, inside_window, serve
+
+from torchcaps.lab.model_store import ModelStore
+
+pytest_plugins = ["browser_fixtures"]
+
+
+def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:
+    visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
+    visit.open("draw")
+    visit.page.get_by_role("tab", name="Draw").focus()
+    for name in ("Tweak", "Overlap", "Votes", "Turn a toy", "Clusters", "Attack", "Draw"):
+        visit.page.keyboard.press("ArrowRight")
+        tab = visit.page.get_by_role("tab", name=name, selected=True)
+        tab.wait_for()
+        assert tab.evaluate("tab => tab === document.activeElement")
+        visit.page.get_by_role("tabpanel", name=name).locator(".card").first.wait_for()
+        visit.wait_idle()
+    assert visit.errors == []
+    visit.page.close()
+
+
+def test_the_drawing_is_shared_between_views(browser: Any, lab: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "shared")
+    visit.open("tweak")
+    pictures = {}
+    for label in (1, 8):
+        view = visit.open("draw")
+        visit.response_to("draw", view.get_by_role("button", name=f"Example of {label}").click)
+        for name in ("tweak", "votes", "attack"):
+            visit.response_to(name, page.get_by_role("tab", name=name.capitalize()).click)
+            picture = page.locator(f"#view-{name}").get_by_role("img", name="Your drawing")
+            pictures[name, label] = picture.evaluate(THUMBNAIL)
+    for name in ("tweak", "votes", "attack"):
+        assert pictures[name, 1] != pictures[name, 8]
+    assert visit.errors == []
+    page.close()
+
+
+def test_the_theme_can_be_switched_and_is_remembered(browser: Any, lab: str) -> None:
+    page = browser.new_page(color_scheme="light")
+    visit = Visit(page, lab, "theme")
+    view = visit.open("draw")
+    root, pad = page.locator("html"), view.locator("canvas.pad")
+    assert root.get_attribute("data-theme") == "light"
+    visit.expect_change(pad, page.get_by_role("button", name="Switch between light and dark").click)
+    page.reload()
+    visit.wait_idle()
+    assert root.get_attribute("data-theme") == "dark"
+    page.close()
+
+
+def test_play_steps_through_the_iterations(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    view = Visit(page, lab, "play").open("votes")
+    view.get_by_text("5 of 5", exact=True).wait_for()
+    view.get_by_role("button", name="Iteration: play").click()
+    view.get_by_role("button", name="Iteration: pause").wait_for()
+    view.get_by_text("5 of 5", exact=True).wait_for()
+    page.close()
+
+
+def test_drawing_by_touch(browser: Any, lab: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
+    visit = Visit(page, lab, "touch")
+    pad = visit.open("draw").locator("canvas.pad")
+    visit.response_to("draw", lambda: visit.expect_change(pad, pad.tap))
+    page.close()
+
+
+@pytest.mark.parametrize("key", ["Control+z", "Delete"])
+def test_undo_and_clear_end_the_current_stroke(browser: Any, lab: str, key: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "cut")
+    view = visit.open("draw")
+    view.get_by_role("button", name="Clear").click()
+    pad = view.locator("canvas.pad")
+    pad.focus()
+    empty = pad.evaluate(THUMBNAIL)
+    box = pad.bounding_box()
+    page.mouse.move(box["x"] + 50, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 90, steps=4)
+    page.keyboard.press(key)
+    page.mouse.move(box["x"] + 150, box["y"] + 60, steps=4)
+    page.mouse.up()
+    view.get_by_text("Nothing drawn yet").wait_for()
+    assert pad.evaluate(THUMBNAIL) == empty
+    assert visit.errors == []
+    page.close()
+
+
+def test_undo_restores_the_previous_example(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "undo")
+    view = visit.open("draw")
+    pad = view.locator("canvas.pad")
+    first = pad.evaluate(THUMBNAIL)
+    visit.response_to("draw", view.get_by_role("button", name="Example of 7").click)
+    visit.response_to("draw", view.get_by_role("button", name="Undo").click)
+    assert pad.evaluate(THUMBNAIL) == first
+    page.close()
+
+
+def test_a_failed_request_is_repeated_when_the_view_is_opened_again(browser: Any, lab: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "return")
+    visit.open("draw")
+    page.route("**/api/votes", lambda route: route.fulfill(status=500, json={"detail": "out of order"}))
+    page.get_by_role("tab", name="Votes").click()
+    page.get_by_text("out of order").wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    page.unroute("**/api/votes")
+    visit.response_to("votes", page.get_by_role("tab", name="Votes").click)
+    assert page.locator("#view-votes .dots circle").count() > 100
+    page.close()
+
+
+def test_moving_a_slider_stops_its_animation(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "caught")
+    view = visit.open("tweak")
+    view.get_by_role("button", name="Animate dimension 3").click()
+    slider = view.get_by_role("slider", name="Dimension 3", exact=True)
+    slider.press("End")
+    view.get_by_role("button", name="Animate dimension 3").wait_for()
+    assert slider.input_value() == slider.get_attribute("max")
+    page.close()
+
+
+def test_the_right_mouse_button_does_not_drag(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "right")
+    ring = visit.open("toy").get_by_role("slider", name="Azimuth")
+    before = ring.get_attribute("aria-valuenow")
+    ring.click(button="right", position={"x": 20, "y": 100})
+    page.mouse.move(0, 0)
+    assert ring.get_attribute("aria-valuenow") == before
+    ring.press("End")
+    assert ring.get_attribute("aria-valuenow") == ring.get_attribute("aria-valuemax")
+    board = visit.open("overlap").get_by_role("img", name="Two digits")
+    shown, box = board.evaluate(THUMBNAIL), board.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down(button="right")
+    page.mouse.move(box["x"] + 200, box["y"] + 200, steps=4)
+    page.mouse.up(button="right")
+    assert board.evaluate(THUMBNAIL) == shown
+    page.close()
+
+
+def test_missing_weights_are_reported_inside_the_view(browser: Any) -> None:
+    with serve(ModelStore({})) as url:
+        page = browser.new_page()
+        visit = Visit(page, url, "missing")
+        for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
+            notice = visit.open(view).locator(".notice")
+            assert "weights" in notice.inner_text()
+            assert visit.page.locator(f"#view-{view} .result:visible").count() == 0
+        assert visit.open("clusters").locator(".notice").is_hidden()
+        page.close()
+
+
+def test_a_lost_connection_is_reported_and_retried(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    visit = Visit(page, lab, "silence")
+    view = visit.open("draw")
+    page.route("**/api/draw", lambda route: route.abort())
+    view.get_by_role("button", name="Example of 7").click()
+    message = page.get_by_text("The server does not respond")
+    message.wait_for()
+    assert inside_window(page, message), "visible without scrolling"
+    assert page.locator("#view-draw .stale").count() == 1, "old results are dimmed"
+    visit.response_to("draw", lambda: page.unroute("**/api/draw"))  # retried automatically
+    assert page.locator("#status").inner_text() == ""
+    assert page.locator(".stale").count() == 0
+    page.close()
+
+
+def test_a_view_that_failed_to_open_can_be_opened_again(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    page.route("**/api/examples", lambda route: route.abort())
+    page.goto(f"{lab}/#overlap")
+    page.get_by_text("The server does not respond").wait_for()
+    page.get_by_role("tab", name="Clusters").click()
+    page.locator("#view-clusters .ellipses ellipse").first.wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    page.unroute("**/api/examples")
+    page.get_by_role("button", name="More examples").click()
+    page.get_by_role("button", name="Example of 7").wait_for()
+    page.get_by_role("tab", name="Overlap").click()
+    page.locator("#view-overlap .card").first.wait_for()
+    assert page.locator("#view-overlap .card").count() == 4
+    page.close()
+
+
+def test_the_url_without_a_hash_opens_draw(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    page.goto(lab)
+    page.get_by_role("tab", name="Clusters").click()
+    page.locator("#view-clusters").wait_for()
+    page.locator(".skip").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "stage"
+    assert page.url.endswith("#clusters"), "the skip link does not change the URL"
+    page.go_back()
+    page.locator("#view-draw").wait_for()
+    page.close()
+
+
+def test_views_that_need_a_drawing_ask_for_one(browser: Any, lab: str) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    visit = Visit(page, lab, "empty")
+    visit.open("draw").get_by_role("button", name="Clear").click()
+    for name in ("tweak", "votes", "attack"):
+        page.get_by_role("tab", name=name.capitalize()).click()
+        page.locator(f"#view-{name}").get_by_text("There is no drawing yet").wait_for()
+    page.get_by_role("tab", name="Draw").click()
+    visit.response_to("draw", page.get_by_role("button", name="Example of 3").click)
+    visit.response_to("votes", page.get_by_role("tab", name="Votes").click)
+    assert page.locator("#view-votes .notice").is_hidden()
+    assert visit.errors == []
+    page.close()
+
+
+def test_first_useful_paint_within_a_second(browser: Any, lab: str) -> None:
+    page = browser.new_page()
+    Visit(page, lab, "paint").open("draw")  # the start of the browser is not measured
+    page.reload()
+    page.locator("#view-draw .verdict .big:not(:empty)").wait_for()
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted <= 1000
+    page.close()

@@ -1,0 +1,77 @@
+"""The clusters view agrees with scikit-learn, and degenerate points cause no errors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.mixture import GaussianMixture
+
+KINDS = ["full", "diagonal", "spherical", "fixed", "kmeans"]
+Fit = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def fit(post: Callable[..., dict[str, Any]]) -> Fit:
+    """`fit(points, **options)` returns the iterations."""
+
+    def fit(points: Any, **options: Any) -> list[dict[str, Any]]:
+        return post("clusters", points=np.asarray(points).tolist(), **options)["iterations"]
+
+    return fit
+
+
+@pytest.fixture(scope="module")
+def blobs() -> np.ndarray:
+    """Three well separated groups of 50 points."""
+    random = np.random.default_rng(0)
+    return np.concatenate([random.normal(center, 0.05, (50, 2)) for center in ([0, 0], [1, 0.1], [0.4, 1])])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_separated_groups_are_found(fit: Fit, blobs: np.ndarray, kind: str) -> None:
+    last = fit(blobs, clusters=3, kind=kind, iterations=30, sigma=0.1, seed=3)[-1]
+    expected = sorted(group.mean(0).tolist() for group in np.split(blobs, 3))
+    np.testing.assert_allclose(sorted(last["means"]), expected, atol=0.01)
+    np.testing.assert_allclose(last["mass"], 1 / 3, atol=0.01)
+    np.testing.assert_allclose(np.sum(last["assignment"], 1), 1, atol=2e-3)
+
+
+def test_full_covariance_agrees_with_scikit_learn(fit: Fit) -> None:
+    random = np.random.default_rng(1)
+    stretched = random.normal(size=(120, 2)) @ np.array([[0.3, 0.2], [0.0, 0.05]])
+    points = np.concatenate([stretched, stretched @ np.array([[0, 1], [-1, 0]]) + [1.0, 0.5]])
+    last = fit(points, clusters=2, kind="full", iterations=50, seed=1)[-1]
+    reference = GaussianMixture(2, reg_covar=1e-4, n_init=5, random_state=0, tol=1e-6).fit(points)
+    order, expected = np.argsort([mean[0] for mean in last["means"]]), np.argsort(reference.means_[:, 0])
+    np.testing.assert_allclose(np.array(last["means"])[order], reference.means_[expected], atol=5e-3)
+    np.testing.assert_allclose(
+        np.array(last["covariances"])[order], reference.covariances_[expected], atol=5e-3
+    )
+
+
+def test_covariances_have_the_structure_of_their_kind(fit: Fit, blobs: np.ndarray) -> None:
+    results = {kind: fit(blobs, clusters=2, kind=kind, sigma=0.3)[-1]["covariances"] for kind in KINDS}
+    assert all(matrix[0][1] == matrix[1][0] for kind in KINDS for matrix in results[kind])
+    assert all(matrix[0][1] == 0 for kind in KINDS[1:] for matrix in results[kind])
+    assert all(matrix[0][0] == matrix[1][1] for kind in KINDS[2:] for matrix in results[kind])
+    assert results["fixed"][0] == [[0.09, 0], [0, 0.09]]
+    assert results["kmeans"][0] == [[0, 0], [0, 0]]
+
+
+def test_the_seed_determines_the_result(fit: Fit, blobs: np.ndarray) -> None:
+    first, again, other = (fit(blobs, clusters=3, seed=seed, iterations=1) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "points",
+    [[[0, 0]] * 3, [[0, 0], [1, 1]], [[1000, 1000], [-1000, 1000], [0, 0]], [[0, 0], [1e-9, 0], [2e-9, 0]]],
+    ids=["same", "two", "far", "near"],
+)
+def test_degenerate_points_give_finite_numbers(fit: Fit, points: list, kind: str) -> None:
+    for step in fit(points, clusters=8, kind=kind, iterations=10):
+        for values in step.values():
+            assert np.isfinite(np.array(values)).all()

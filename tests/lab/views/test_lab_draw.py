@@ -1,0 +1,52 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from torchcaps.lab.model_store import ModelStore
+from torchcaps.training import predict
+
+Image = list[list[float]]
+Post = Callable[..., dict[str, Any]]
+
+
+def test_draw_returns_the_output_of_the_model(post: Post, store: ModelStore, seven: Image) -> None:
+    response = post("draw", image=seven)
+    model = store["capsnet_small", "mnist"].model
+    image = torch.tensor(seven)[None, None]
+    output = predict(model, (image * 255).round() / 255)
+    np.testing.assert_allclose(response["lengths"], output.scores[0], atol=1e-4)
+    np.testing.assert_allclose(response["reconstruction"], output.reconstruction[0, 0], atol=1e-4)
+    assert response["best"] == int(output.scores[0].argmax())
+    assert response["pose"] == response["poses"][response["best"]]
+    assert np.shape(response["poses"]) == (10, 16)
+
+
+def test_draw_returns_the_couplings_on_the_grid(post: Post, store: ModelStore, seven: Image) -> None:
+    response = post("draw", image=seven)
+    couplings = np.array(response["couplings"])
+    assert response["grid"] == [6, 6]
+    assert response["field_centers"] == {"first": 8.0, "step": 2.0}
+    assert couplings.shape == (3, 10, 6, 6)
+    assert couplings.min() >= 0
+    assert couplings.max() == 1
+    # The couplings of a child add up to 1, so each position sends the same total at every iteration.
+    np.testing.assert_allclose(couplings.sum(1)[0], couplings.sum(1)[-1], atol=2e-3)
+    history = store["capsnet_small", "mnist"].model.routing_history(torch.tensor(seven)[None, None])
+    last = history[-1].iterations[-1]
+    assert last.coupling is not None
+    np.testing.assert_allclose(response["lengths"], last.activation[0].detach(), atol=1e-3)
+
+
+def test_draw_accepts_an_empty_image(post: Post) -> None:
+    response = post("draw", image=[[0] * 28] * 28)
+    assert np.isfinite(response["lengths"]).all()
+
+
+def test_tweak_reconstructs_the_given_pose(post: Post, seven: Image) -> None:
+    drawn = post("draw", image=seven)
+    same = post("tweak", pose=drawn["pose"], target=drawn["best"])
+    np.testing.assert_allclose(same["reconstruction"], drawn["reconstruction"], atol=1e-3)
+    other = post("tweak", pose=[0.25] * 16, target=drawn["best"])
+    assert other != same

@@ -1,0 +1,48 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from lab_models import CARDS
+from starlette.testclient import TestClient
+
+from torchcaps.data.worlds.toys import render
+from torchcaps.lab.model_store import ModelStore
+from torchcaps.lab.views.toy import list_toys
+
+
+def test_toys_lists_the_viewpoints(client: TestClient) -> None:
+    response = client.get("/api/toys").json()
+    assert len(response["azimuths"]) == 18
+    assert len(response["elevations"]) == 9
+    assert set(response["trained"]["azimuths"]) <= set(response["azimuths"])
+
+
+def test_toy_renders_and_classifies(post: Callable[..., dict[str, Any]]) -> None:
+    view = {"category": 2, "instance": 3, "azimuth": 33.3, "elevation": 45.0, "lighting": 0}
+    response = post("toy", **view)
+    picture = render(2, 3, 33.3, 45.0, 0).numpy() / 255
+    np.testing.assert_allclose(response["image"], picture, atol=1e-3)
+    assert np.shape(response["capsules"]["pose"]) == (4, 4)
+    for network in ("capsules", "cnn"):
+        assert response[network]["best"] == int(np.argmax(response[network]["scores"]))
+        assert sum(response[network]["scores"]) == pytest.approx(1, abs=1e-3)
+    full_turn = post("toy", **(view | {"azimuth": 393.3}))
+    assert full_turn["image"] == response["image"]
+
+
+@pytest.mark.parametrize(
+    ("options", "azimuths", "elevations"),
+    [
+        (None, 18, 9),
+        ({"viewpoint": "azimuth"}, 6, 9),
+        ({"viewpoint": "elevation"}, 18, 3),
+        ({"azimuths": [0, 2]}, 2, 9),
+    ],
+)
+def test_training_viewpoints_come_from_the_model_card(options: Any, azimuths: int, elevations: int) -> None:
+    key = ("matrix_capsnet_small", "toys")
+    card = replace(CARDS[key], facts={"data_options": options})
+    trained = list_toys(ModelStore({key: (card.build(), card)})).trained
+    assert (len(trained.azimuths), len(trained.elevations)) == (azimuths, elevations)
