@@ -44,6 +44,13 @@ def test_make_targets_of_the_page_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), f"the Makefile has no target {target}"
 
 
+def test_paths_of_the_makefile_exist() -> None:
+    paths = re.findall(r"(?:tests|src)/[\w/.]+", (ROOT / "Makefile").read_text("utf-8"))
+    assert len(paths) > 10
+    for path in paths:
+        assert (ROOT / path).exists(), f"the Makefile names {path}"
+
+
 def test_slow_profile_takes_many_random_examples() -> None:
     slow = settings.get_profile("slow")
     assert slow.max_examples == 200
