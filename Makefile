@@ -1,21 +1,49 @@
-# Every target makes the environment it needs: `make test` and `make demo` work on a fresh clone.
+# Every target creates the environment it needs: `make test` and `make demo` work on a fresh clone.
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
+# The exact versions that the suite is tested with. Python 3.10 is older than some of them: CONSTRAINTS= there.
+CONSTRAINTS ?= -c constraints.txt
 
-.PHONY: test test-slow lint types layers unit demo format clean
+PYTHON_CODE := src tests benchmarks
+CPP_CODE    := $(sort $(shell find src/torchcaps/kernels -name '*.cpp' -o -name '*.h'))
+# The core: capsules, votes, poses, routing, layers, losses, models and registries. Tests that call a compiler
+# or score the shipped weights take longer than all others together and are left to `make test`.
+QUICK := tests/test_capsules.py tests/test_votes.py tests/test_losses.py tests/test_pitfalls.py \
+	tests/poses tests/layers tests/models tests/routing tests/data/test_registry.py \
+	src/torchcaps/poses src/torchcaps/votes src/torchcaps/routing src/torchcaps/layers src/torchcaps/models \
+	--ignore=tests/layers/test_compiled.py --ignore=tests/models/test_pretrained.py \
+	--deselect tests/layers/test_capsule_layers.py::test_compiles_whole
+
+.PHONY: test quick test-slow lint lint-python lint-cpp lint-js types layers unit demo format clean
 
 test: lint types layers unit
 
-$(READY): pyproject.toml setup.py constraints.txt $(wildcard src/torchcaps/kernels/csrc/*.cpp src/torchcaps/kernels/csrc/*.h)
+$(READY): pyproject.toml setup.py constraints.txt $(CPP_CODE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e '.[dev]'
 	touch $@
 
-lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+lint: lint-python lint-cpp lint-js
+
+lint-python: $(READY)
+	$(BIN)/ruff check $(PYTHON_CODE)
+	$(BIN)/ruff format --check $(PYTHON_CODE)
+
+lint-cpp: $(READY)
+	$(BIN)/clang-format --dry-run -Werror $(CPP_CODE)
+
+# Node.js is needed for this alone, so a machine without it skips this check, but not in CI.
+lint-js:
+	@if [ ! -f package.json ]; then :; \
+	elif command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules && npm run --silent lint; \
+	elif [ -n "$$CI" ]; then echo "npm is missing: install Node.js to lint the lab's JavaScript" >&2; exit 1; \
+	else echo "npm is not installed: the lab's JavaScript was not linted"; fi
+
+node_modules: package.json package-lock.json
+	npm ci --silent --no-audit --no-fund
+	touch $@
 
 types: $(READY)
 	$(BIN)/mypy
@@ -23,18 +51,25 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
+quick: $(READY)
+	$(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
+
 unit: $(READY)
 	$(BIN)/python -m pytest -m "not slow" -n 2
 
+# Slow tests one at a time, since some of them measure; then every property test with 200 random examples.
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+	HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "hypothesis and not slow" -n 2
 
 demo: $(READY)
 	$(BIN)/torchcaps demo
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix $(PYTHON_CODE)
+	$(BIN)/ruff format $(PYTHON_CODE)
+	$(BIN)/clang-format -i $(CPP_CODE)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info node_modules
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

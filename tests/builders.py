@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, squash
 from torchcaps.layers import CapsuleLayer
 
-# The same examples every time, and no verdict about speed on a busy machine.
-FEW = settings(max_examples=4, deadline=None, derandomize=True, database=None)
+# How many examples a property test takes: few, or many with HYPOTHESIS_PROFILE=slow. See tests/conftest.py.
+FEW = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 Options = dict[str, Any]
 

@@ -1,6 +1,8 @@
-"""The pitfalls that public code fell into, one test each, which fails when the pitfall is put in."""
+"""Mistakes of public code: each test fails if its mistake is put in; docs/pitfalls.md explains them."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +29,16 @@ from torchcaps.votes import ConvVotes, SharedVotes
 pytestmark = pytest.mark.usefixtures("plain")
 double = torch.float64
 ROUTED = ["dynamic", "kmeans", "em"]
+PAGE = Path(__file__).parents[1] / "docs" / "pitfalls.md"
+
+
+def test_page_and_tests_list_the_same_pitfalls() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    headings = [int(number) for number in re.findall(r"^### (\d+)\. ", text, flags=re.MULTILINE)]
+    tests = [name for name in globals() if re.match(r"test_\d\d_", name)]
+    assert headings == [int(name[5:7]) for name in tests]
+    assert headings == list(range(1, len(headings) + 1))
+    assert re.findall(r"^- \*Test\.\* `(\w+)`$", text, flags=re.MULTILINE) == tests
 
 
 def identity(parents: int, size: int) -> torch.Tensor:

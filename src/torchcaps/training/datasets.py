@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset
 
+from torchcaps._checks import WHOLE
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.items import split_item, to_image, to_label
 

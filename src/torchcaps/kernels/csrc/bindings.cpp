@@ -137,8 +137,7 @@ PYBIND11_MODULE(_native, module) {
     module.doc() = "Fused routing kernels; see torchcaps.kernels for the doors.";
     module.def("available", available, "Instruction sets that this processor can run, best first.");
     module.def("instruction_set", [] { return chosen().name; });
-    module.def(
-        "use", [](const std::string &name) { chosen() = choose(name); }, "Choose one of available().");
+    module.def("use", [](const std::string &name) { chosen() = choose(name); }, "Choose one of available().");
     module.def("lanes", [](bool is_double) { return is_double ? kernels<double>().lanes : kernels<float>().lanes; });
 #ifdef _OPENMP
     module.attr("parallel") = true;
