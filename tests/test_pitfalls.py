@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from builders import children
+from support.layers import children
 from torchcaps import (
     Capsules,
     ClassCaps,

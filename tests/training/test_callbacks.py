@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import records_of, tiny_recipe
 from torch import Tensor
 
+from support.tiny_runs import records_of, tiny_recipe
 from torchcaps.training import Callback, train
 from torchcaps.training.callbacks import Plan, Stopper
 from torchcaps.training.checkpoint import Position

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import child_environment, records_of, weights_of
+
+from support import killed_runs
+from support.tiny_runs import child_environment, records_of, weights_of
 
 SEED = 20171026
 OFTEN, SELDOM = 0.0, 1e9
@@ -29,7 +31,7 @@ def scenarios() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[bool]]]:
     root = tmp_path_factory.mktemp("killed")
-    script = Path(__file__).with_name("killed_runs.py")
+    script = Path(killed_runs.__file__)
     done = subprocess.run(
         [sys.executable, str(script), str(root), json.dumps(scenarios())],
         env=child_environment(),

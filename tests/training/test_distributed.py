@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import child_environment, tiny_recipe, weights_of
 
+from support.tiny_runs import child_environment, tiny_recipe, weights_of
 from torchcaps.data.batches import Batch
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.training import evaluate, load_weights, train

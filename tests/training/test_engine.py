@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import records_of, tiny_recipe, weights_of
 
+from support.tiny_runs import records_of, tiny_recipe, weights_of
 from torchcaps.losses import margin_loss
 from torchcaps.models import create_model
 from torchcaps.models.weights import read_tensors

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny_runs import child_environment, records_of, weights_of
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
 import torchcaps
+from support.tiny_runs import child_environment, records_of, weights_of
 from torchcaps.data import load
 from torchcaps.errors import RunError
 from torchcaps.models.weights import load_into, load_weights

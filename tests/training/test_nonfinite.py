@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import tiny_recipe
 
+from support.tiny_runs import tiny_recipe
 from torchcaps.models.weights import read_tensors
 from torchcaps.training import RunError, train
 from torchcaps.training.callbacks import Stopper

@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_runs import tiny_recipe
 
+from support.tiny_runs import tiny_recipe
 from torchcaps.training import Predictor, RunError, train
 from torchcaps.training.prediction import find_weights
 from torchcaps.training.run import choose_folder, reported_model

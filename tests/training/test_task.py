@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import tiny_recipe
 from torch import Tensor
 
+from support.tiny_runs import tiny_recipe
 from torchcaps.data import load
 from torchcaps.models import create_model, register_model
 from torchcaps.models.registry import MODELS

@@ -18,8 +18,8 @@ import accelerate  # noqa: F401 (what training imports when it needs it, once fo
 import sklearn.datasets  # noqa: F401
 import torch
 import torch._dynamo
-from tiny_runs import tiny_recipe
 
+from support.tiny_runs import tiny_recipe
 from torchcaps.training import engine, run, train
 
 
