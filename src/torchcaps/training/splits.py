@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchcaps.data import dataset_info, load
+from torchcaps.data import dataset_info, limit_images, load
 from torchcaps.data.batches import mixed
 from torchcaps.training.datasets import Images, as_images
 from torchcaps.training.recipe import DataPart, Recipe
@@ -49,42 +49,6 @@ def make_splits(train: Images, test: Images | None, data: DataPart, seed: int) -
         validation, name = train.select(order[:held_out]), "validation"
         train = train.select(order[held_out:])
     return Splits(limit_images(train, data.limit, data.limit_per_class, seed), validation, name, test)
-
-
-def limit_images(images: Images, total: int | None, per_class: int | None, seed: int) -> Images:
-    """Keep some images, chosen by the seed: a smaller number gives a part of what a larger one gives.
-
-    Args:
-        images: what to choose from.
-        total: how many in all.
-        per_class: how many of each class; only one of the two may be given.
-        seed: other seeds choose other images.
-
-    Example:
-        >>> few = limit_images(load("digits"), None, 5, seed=0)
-        >>> few.labels.bincount().tolist()
-        [5, 5, 5, 5, 5, 5, 5, 5, 5, 5]
-    """
-    if total is None and per_class is None:
-        return images
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mixed(seed, 1)))
-    if per_class is None:
-        if total is not None and total > len(images):
-            raise ValueError(f"data.limit is {total}, but there are only {len(images)} training images")
-        return images.select(order[:total].sort().values)
-    if images.labels is None or images.labels.ndim != 1:
-        raise ValueError(
-            "data.limit_per_class needs a data set that knows the one label of each image (labels or targets "
-            "[N]); use data.limit instead"
-        )
-    labels = images.labels[order]
-    chosen = [order[labels == label][:per_class] for label in range(images.num_classes)]
-    fewest = min(map(len, chosen))
-    if fewest < per_class:
-        raise ValueError(
-            f"data.limit_per_class is {per_class}, but a class has only {fewest} training images"
-        )
-    return images.select(torch.cat(chosen).sort().values)
 
 
 def load_train(data: DataPart, epoch: int, seed: int) -> Images:
