@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from support.tiny_runs import tiny_recipe
 from torchcaps._files import digest
 from torchcaps.training import RunError, train
 from torchcaps.training.prediction import find_weights

@@ -57,7 +57,7 @@ SHARED = (
         (["stop.target=98.0"], "write 98 % as 0.98"),
         (["stop.target=nan"], "stop.target must be a finite number"),
         (["data.limit=0"], r"data\.limit must be a whole number"),
-        (["data.limit_per_class=1000"], "has only 140 images"),
+        (["data.limit_per_class=1000"], "has only 143 images"),
         (["data.limit=10", "data.limit_per_class=1"], "exclude each other"),
         (["schedule.em_inverse_temperature_start=0.5"], "set both or neither"),
         (
