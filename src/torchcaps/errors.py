@@ -17,7 +17,7 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on; the message says what happened and what can be done."""
+    """A run that cannot continue; the message says what happened and what can be done."""
 
 
 class MissingExtraError(ImportError):

@@ -51,7 +51,7 @@ class ModelCard:
 
 
 def save_weights(path: str | Path, model: nn.Module, card: ModelCard) -> None:
-    """Write a model's weights and its card, whole or not at all."""
+    """Write a model's weights and its card; a failure leaves the old file as it was."""
     write_tensors(path, model.state_dict(), asdict(card))
 
 
@@ -126,7 +126,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], table: Mappin
         shared = any(value.data_ptr() == other.data_ptr() for other in plain.values())
         plain[name] = value.clone() if shared else value
     with replaced_on_success(path) as temporary:
-        # Written here rather than by safetensors, which makes files that nobody else may read.
+        # Written here rather than by safetensors, whose files only their owner may read.
         temporary.write_bytes(save(plain, {"torchcaps": json.dumps({"format": FORMAT, **table})}))
 
 

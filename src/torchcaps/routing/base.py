@@ -20,7 +20,7 @@ def min_mass(dtype: torch.dtype) -> float:
     Two limits of the type decide it. The slope of a mean with respect to a weight is (vote - mean) / mass:
     with a mass of at least 1e-20, 1 / mass is at most 1e20, and float32, which ends at 3e38, leaves 1e18 for
     the other factor. And a weight below 1e-38 is 0 in float32: beside a mass of at least 1e-20, what is lost
-    is less than 1e-18 of it per child, far below rounding. So 1e-20 lies in the middle of the exponents of
+    is less than 1e-18 of it per child, far below rounding. So 1e-20 is in the middle of the exponents of
     float32; 1e-200 leaves float64 as much above, and far more than it needs.
 
     >>> min_mass(torch.float32), min_mass(torch.float64)

@@ -58,7 +58,7 @@ class Objective(nn.Module):
             images: `[B, C, H, W]`.
             labels: `[B]`, or `[B, K]` where an image holds K objects.
             step: training step, for the margin of the spread loss.
-            objects: what the decoder shall draw for each label, `[B, K, C, H, W]`; by default the images.
+            objects: what the decoder should draw for each label, `[B, K, C, H, W]`; by default the images.
         """
         if self.loss.reconstruction:
             returned = self.model(images, labels if labels.ndim == 1 else labels[:, 0])
