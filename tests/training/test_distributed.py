@@ -12,8 +12,8 @@ from support.tiny_runs import child_environment, tiny_recipe, weights_of
 from torchcaps.data.batches import Batch
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.training import evaluate, load_weights, train
+from torchcaps.training.data import load_split
 from torchcaps.training.distributed import split_batch
-from torchcaps.training.splits import load_split
 
 # Plain descent: the change of the weights is the gradient. 1,081 images make batches of 540, 540 and 1, of
 # which the last is nothing for the first of two processes.

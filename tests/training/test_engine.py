@@ -13,10 +13,10 @@ from torchcaps.models.weights import read_tensors
 from torchcaps.training import load_weights, train
 from torchcaps.training.callbacks import Callback
 from torchcaps.training.checkpoint import Position
+from torchcaps.training.data import load_train
 from torchcaps.training.engine import Engine
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.recipe.defaults import default_recipe
-from torchcaps.training.splits import load_train
 from torchcaps.training.task import recipe_task
 
 

@@ -9,7 +9,7 @@ from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
-    from torchcaps.training.datasets import Images
+    from torchcaps.training.data import Images
 
 
 def evaluate(
@@ -107,9 +107,9 @@ def load_images(
 
     from torchcaps.data import load
     from torchcaps.models import list_pretrained, pretrained
+    from torchcaps.training.data import eval_split, load_other, load_split
     from torchcaps.training.recipe import Recipe
     from torchcaps.training.recipe.files import load_recipe
-    from torchcaps.training.splits import eval_split, load_other, load_split
 
     recipe_file = weights.parent / "recipe.toml"
     recipe: Recipe | None = None

@@ -20,7 +20,7 @@ from torchcaps.data.preprocess import Preprocess
 from torchcaps.models.weights import load_into, save_weights
 from torchcaps.training.callbacks import Callback, CallbackList, Plan, Stopper
 from torchcaps.training.checkpoint import Position, load_state, new_totals, save_state
-from torchcaps.training.datasets import Images, has_several_labels
+from torchcaps.training.data import Images, has_several_labels, load_train
 from torchcaps.training.distributed import broadcast_choice, broadcast_weights, make_accelerator, split_batch
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.metrics import Evaluation
@@ -28,7 +28,6 @@ from torchcaps.training.nonfinite import gradients_finite, raise_not_finite
 from torchcaps.training.objective import Objective, Scored
 from torchcaps.training.optim import EMA, inverse_temperature_factor, lr_factor, make_optimizer
 from torchcaps.training.run import Run, choose_folder, now
-from torchcaps.training.splits import load_train
 from torchcaps.training.task import Task
 
 RECORD_EVERY = 100

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from torchcaps.data.batches import make_batches
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.training.datasets import as_images, first_images, has_several_labels
+from torchcaps.training.data import as_images, first_images, has_several_labels
 from torchcaps.training.metrics import Evaluation, MetricSums
 from torchcaps.training.objective import LossFunction, Objective, as_output
 from torchcaps.training.recipe import LossPart

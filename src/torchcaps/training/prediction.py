@@ -15,10 +15,10 @@ from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
 from torchcaps.models.weights import ModelCard, load_weights
+from torchcaps.training.data import background
 from torchcaps.training.evaluation import evaluating
 from torchcaps.training.objective import as_output
 from torchcaps.training.run import reported_model
-from torchcaps.training.splits import background
 
 
 @torch.no_grad()

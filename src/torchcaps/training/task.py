@@ -13,11 +13,19 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model, pretrained_path
 from torchcaps.models.weights import OBJECT, ModelCard, read_tensors
-from torchcaps.training.datasets import Images, LabeledImages, first_images, has_several_labels
+from torchcaps.training.data import (
+    Images,
+    LabeledImages,
+    Splits,
+    background,
+    first_images,
+    has_several_labels,
+    load_other,
+    load_splits,
+)
 from torchcaps.training.evaluation import evaluating
 from torchcaps.training.objective import LossFunction, Objective, as_output
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.splits import Splits, background, load_other, load_splits
 
 
 class FinalTest(NamedTuple):

@@ -12,11 +12,10 @@ from torch import nn
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models.weights import OBJECT
 from torchcaps.training.callbacks import Callback, CallbackList, Stopper
-from torchcaps.training.datasets import Images, as_images, first_images
+from torchcaps.training.data import Images, as_images, first_images, make_splits
 from torchcaps.training.engine import Engine
 from torchcaps.training.objective import LossFunction
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.splits import make_splits
 from torchcaps.training.task import Task, object_task, recipe_task
 
 # What a recipe may say about data that are given as objects.

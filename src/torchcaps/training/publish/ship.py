@@ -16,12 +16,11 @@ from torchcaps.errors import RunError
 from torchcaps.models import Model, list_pretrained
 from torchcaps.models.pretrained import FOLDER, MAX_BYTES
 from torchcaps.models.weights import ModelCard, load_weights, write_tensors
-from torchcaps.training.datasets import Images, first_images
+from torchcaps.training.data import Images, eval_split, first_images, load_other, load_split
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.prediction import predict
 from torchcaps.training.publish.record import read_result, recipe_name
 from torchcaps.training.recipe import Recipe
-from torchcaps.training.splits import eval_split, load_other, load_split
 from torchcaps.training.task import final_tests
 
 # Number of test images, from the first on, that are used to check shipped weights.

@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from torchcaps.data import limit_images, load
-from torchcaps.training.datasets import LabeledImages
+from torchcaps.training.data import LabeledImages, load_splits, load_train
 from torchcaps.training.recipe import DataPart
-from torchcaps.training.splits import load_splits, load_train
 
 
 def index_set(images: torch.Tensor) -> set[bytes]:
