@@ -1,4 +1,4 @@
-"""Metadata is in pyproject.toml; this builds the fused kernels, if a C++ compiler is to be had."""
+"""Builds the fused kernels where a C++ compiler is installed; the metadata is in pyproject.toml."""
 
 import subprocess
 import tempfile
@@ -7,10 +7,10 @@ from pathlib import Path
 from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
-KERNELS = Path("src/torchcaps/kernels/csrc")
+CSRC = Path("src/torchcaps/kernels/csrc")
 
-# Contraction to fused multiply-add is what makes the loops fast; errno and traps are nobody's concern here.
-# No -march: each lanes_*.cpp names the instruction set it is for, and the choice is made at run time.
+# The loops are fast because products and sums contract to fused multiply-add; nothing reads errno or traps.
+# No -march: each lanes_*.cpp names its own instruction set, and the one to use is chosen at run time.
 FLAGS = [
     "-O3",
     "-ffp-contract=fast",
@@ -22,23 +22,23 @@ FLAGS = [
 
 
 class BuildKernels(build_ext):
-    """Builds with OpenMP where the compiler has it; a failure does not fail the installation."""
+    """Build with OpenMP where the compiler has it; a failure does not fail the installation."""
 
     def build_extension(self, extension: Pybind11Extension) -> None:
-        """Compile, and say in one line what is lost, if anything."""
+        """Compile the extension, and print one line if it or its threads are missing."""
         openmp = self.has_openmp()
         extension.extra_compile_args += ["-fopenmp"] * openmp
         extension.extra_link_args += ["-fopenmp"] * openmp
         try:
             super().build_extension(extension)
         except Exception:
-            print("torchcaps: no working C++ compiler, so no fused kernels: routing takes its slower form")
-            raise  # setuptools goes on, as the extension is optional
+            print("torchcaps: no working C++ compiler, so no fused kernels: routing uses the plain form")
+            raise  # setuptools continues, because the extension is optional
         if not openmp:
-            print("torchcaps: no OpenMP here, the fused kernels will use one thread")
+            print("torchcaps: the compiler has no OpenMP, so the fused kernels use one thread")
 
     def has_openmp(self) -> bool:
-        """Whether a program that asks for threads compiles and links."""
+        """Whether a program that uses OpenMP compiles and links."""
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "probe.cpp")
             source.write_text("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
@@ -50,26 +50,28 @@ class BuildKernels(build_ext):
 
 
 setup(
-    # The recipes stand beside the code for people to find, and travel inside the package.
+    # The recipes are in a folder of their own in the repository, and inside the package when installed.
     packages=[*find_packages("src"), "torchcaps.recipes"],
     package_dir={"": "src", "torchcaps.recipes": "recipes"},
+    # Data folders without Python files are no packages: setuptools would warn about each of them.
+    include_package_data=False,
     package_data={
+        "": ["*.pyi", "py.typed"],
         "torchcaps": [
-            "py.typed",
             "kernels/csrc/*.cpp",
             "kernels/csrc/*.h",
+            "experiments/**/*.css",
             "lab/assets/*",
             "lab/static/**/*",
             "weights/*",
-            "experiments/framework/*.css",
         ],
         "torchcaps.recipes": ["*.toml"],
     },
     ext_modules=[
         Pybind11Extension(
             "torchcaps.kernels._native",
-            sources=sorted(str(path) for path in KERNELS.glob("*.cpp")),
-            depends=sorted(str(path) for path in KERNELS.glob("*.h")),
+            sources=sorted(str(path) for path in CSRC.glob("*.cpp")),
+            depends=sorted(str(path) for path in CSRC.glob("*.h")),
             extra_compile_args=FLAGS,
             cxx_std=17,
             optional=True,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TITLES = {
-    "networks": "Networks: images per second, memory over the bare import",
-    "routings": "Routings: milliseconds per image, share of the matrix product's rate",
-    "scaling": "Growth: fused EM, one size doubled",
+    "networks": "Networks: images per second, memory above the imported library",
+    "routings": "Routings: milliseconds per image, speed relative to a matrix product",
+    "scaling": "Scaling: fused EM, one size doubled",
 }
 
-# `torchcaps bench --json` keeps the parts it was not asked for, so the page cannot claim one run.
+# `torchcaps bench --json` keeps the parts that it does not measure, so they may be from different runs.
 HOW = (
     "Each part is the last run of `torchcaps bench PART --threads 2 --json benchmarks/results.json`; "
     "parts may be from different runs."
@@ -35,7 +35,7 @@ def main() -> None:
     results = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     machine = ", ".join(f"{name} {value}" for name, value in results["machine"].items() if value)
     parts = [f"## {title}\n\n{table(results[part])}\n" for part, title in TITLES.items() if part in results]
-    head = f"# What one machine gave\n\n{machine}.\n\n{HOW}\n"
+    head = f"# Results on one machine\n\n{machine}.\n\n{HOW}\n"
     (HERE / "results.md").write_text("\n".join([head, *parts]), encoding="utf-8")
 
 

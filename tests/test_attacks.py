@@ -1,5 +1,6 @@
-"""Attacks against closed forms, their laws, and networks so sure that float32 would lose the slope."""
+"""Attacks against closed forms, their limits, and networks so confident that float32 gradients underflow."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,23 +12,23 @@ from torchcaps.models import Model, Output, create_model
 from torchcaps.models.base import softmax_output
 
 ATTACKS = {
-    "fgsm": lambda *given, **more: fgsm(*given, **more),
-    "bim": lambda *given, **more: bim(*given, steps=4, **more),
-    "pgd": lambda *given, **more: pgd(*given, steps=4, restarts=2, **more),
+    "fgsm": fgsm,
+    "bim": partial(bim, steps=4),
+    "pgd": partial(pgd, steps=4, restarts=2),
 }
 
 
 class Linear(Model):
-    """Logits that are a linear function of the pixels, times a constant that makes them sure."""
+    """Logits that are a linear function of the pixels, times a scale that makes them confident."""
 
-    def __init__(self, sure: float = 1.0) -> None:
+    def __init__(self, scale: float = 1.0) -> None:
         super().__init__(num_classes=3, in_channels=1, image_size=4)
-        self.sure = sure
+        self.scale = scale
         self.layer = nn.Linear(16, 3)
         self.dropout = nn.Dropout(0.5)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
-        return softmax_output(self.sure * self.dropout(self.layer(images.flatten(1))))
+        return softmax_output(self.scale * self.dropout(self.layer(images.flatten(1))))
 
 
 @pytest.fixture
@@ -36,15 +37,15 @@ def linear() -> Linear:
     return Linear()
 
 
-def slope_of_two_classes(model: Linear) -> Tensor:
-    """With one class made impossible, the sign of the slope is that of the difference of two rows."""
+def sign_for_two_classes(model: Linear) -> Tensor:
+    """The sign of the gradient, once the third class is made impossible: that of a difference of two rows."""
     with torch.no_grad():
         model.layer.bias[2] = -1e4
     return (model.layer.weight[1] - model.layer.weight[0]).sign().reshape(1, 4, 4)
 
 
 def test_fgsm_of_a_linear_model_is_its_closed_form(linear: Linear) -> None:
-    sign = slope_of_two_classes(linear)
+    sign = sign_for_two_classes(linear)
     images = torch.full((5, 1, 4, 4), 0.5)
     labels = torch.zeros(5, dtype=torch.int64)
     torch.testing.assert_close(fgsm(linear, images, labels, 0.1), images + 0.1 * sign)
@@ -53,7 +54,7 @@ def test_fgsm_of_a_linear_model_is_its_closed_form(linear: Linear) -> None:
 
 
 def test_iterated_attacks_reach_the_same_corner_of_a_linear_model(linear: Linear) -> None:
-    sign = slope_of_two_classes(linear)
+    sign = sign_for_two_classes(linear)
     images, labels = torch.full((2, 1, 4, 4), 0.5), torch.zeros(2, dtype=torch.int64)
     for attack in (ATTACKS["bim"], ATTACKS["pgd"]):
         torch.testing.assert_close(attack(linear, images, labels, 0.1), images + 0.1 * sign)
@@ -82,21 +83,21 @@ def test_changes_stay_within_epsilon_and_bounds(name: str, model: str, options: 
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attacks_move_the_loss_as_asked(name: str) -> None:
+def test_attacks_move_the_loss_in_the_right_direction(name: str) -> None:
     torch.manual_seed(0)
     model = create_model("shared_capsnet", image_size=12, stages=((8,), (16,))).eval()
     images, labels = torch.rand(4, 1, 12, 12), torch.tensor([1, 0, 9, 4])
 
-    def share(images: Tensor) -> Tensor:
+    def probability(images: Tensor) -> Tensor:
         with torch.no_grad():
             return torch.softmax(model(images).logits, 1)[torch.arange(4), labels]
 
-    before = share(images)
-    assert (share(ATTACKS[name](model, images, labels, 0.05)) < before).all()
-    assert (share(ATTACKS[name](model, images, labels, 0.05, targeted=True)) > before).all()
+    before = probability(images)
+    assert (probability(ATTACKS[name](model, images, labels, 0.05)) < before).all()
+    assert (probability(ATTACKS[name](model, images, labels, 0.05, targeted=True)) > before).all()
 
 
-def test_bounds_are_the_callers() -> None:
+def test_the_caller_chooses_the_bounds() -> None:
     torch.manual_seed(0)
     images = torch.randn(2, 1, 28, 28)
     changed = fgsm(
@@ -132,32 +133,31 @@ def test_a_seed_decides_where_pgd_starts(linear: Linear) -> None:
     assert not torch.equal(once(1), once(2))
 
 
-def test_more_restarts_never_serve_worse(linear: Linear) -> None:
+def test_more_restarts_never_lower_the_loss(linear: Linear) -> None:
     images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
 
     def loss(restarts: int) -> Tensor:
-        given = {"steps": 1, "step_size": 0.0, "generator": torch.Generator().manual_seed(0)}
-        found = pgd(linear.eval(), images, labels, 0.1, restarts=restarts, **given)
-        return nn.functional.cross_entropy(linear(found).logits, labels, reduction="none")
+        options = {"steps": 1, "step_size": 0.0, "generator": torch.Generator().manual_seed(0)}
+        changed = pgd(linear.eval(), images, labels, 0.1, restarts=restarts, **options)
+        return nn.functional.cross_entropy(linear(changed).logits, labels, reduction="none")
 
     assert (loss(5) >= loss(1)).all()
 
 
-def test_a_sure_network_still_shows_its_slope() -> None:
+def test_a_confident_network_still_has_a_gradient() -> None:
     torch.manual_seed(0)
     images, labels = torch.rand(4, 1, 4, 4), torch.zeros(4, dtype=torch.int64)
-    unsure, sure = Linear(), Linear(sure=150.0)
+    confident = Linear(scale=150.0)
     with torch.no_grad():
-        unsure.layer.bias[0] = 3.0
-    sure.load_state_dict(unsure.state_dict())
+        confident.layer.bias[0] = 3.0
 
     plain = images.clone().requires_grad_()
-    nn.functional.cross_entropy(sure.eval()(plain).logits, labels).backward()
+    nn.functional.cross_entropy(confident.eval()(plain).logits, labels).backward()
     assert zero_gradient_share(plain.grad) == 1.0, "cross-entropy alone underflows here"
-    assert zero_gradient_share(input_gradient(sure, images, labels)) == 0.0
+    assert zero_gradient_share(input_gradient(confident, images, labels)) == 0.0
 
 
-def test_a_share_of_zero_gradients_is_told() -> None:
+def test_the_share_of_zero_gradients() -> None:
     gradient = torch.zeros(4, 1, 2, 2)
     gradient[0, 0, 0, 0] = 1e-30
     assert zero_gradient_share(gradient) == 0.75

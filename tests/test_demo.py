@@ -5,7 +5,7 @@ import pytest
 from torchcaps.demo import run_demo
 
 
-def test_one_epoch_gives_table_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_epoch_gives_a_table_and_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = run_demo(epochs=1, figure=tmp_path / "demo.png")
     assert set(results) == {"shared_capsnet", "pooled_cnn"}
     assert (tmp_path / "demo.png").stat().st_size > 10_000

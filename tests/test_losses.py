@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import references
+from support import references
 from torchcaps.losses import (
     ActivationCrossEntropy,
     MarginLoss,

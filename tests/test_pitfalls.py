@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from builders import children
+from support.layers import children
 from torchcaps import (
     Capsules,
     ClassCaps,
@@ -23,7 +23,7 @@ from torchcaps import (
 )
 from torchcaps.capsules import SQUASHES
 from torchcaps.routing import EMRouting, RoutingOutput
-from torchcaps.training.metrics import Sums
+from torchcaps.training.metrics import MetricSums
 from torchcaps.votes import ConvVotes, SharedVotes
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -226,6 +226,6 @@ def test_16_first_votes_leave_room_to_learn() -> None:
 
 def test_17_two_digits_count_only_if_both_are_right() -> None:
     scores = torch.tensor([[0.9, 0.8, 0.1], [0.9, 0.1, 0.8], [0.1, 0.9, 0.8], [0.8, 0.9, 0.1]])
-    both = Sums(("0", "1", "2"), objects=2)
+    both = MetricSums(("0", "1", "2"))
     both.add(scores, torch.tensor([[0, 1], [0, 1], [0, 1], [0, 1]]))
     assert both.evaluation().accuracy == 0.5

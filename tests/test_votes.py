@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import references
-from builders import FEW
+from support import references
+from support.layers import FEW
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes
 
 double = torch.float64

@@ -29,5 +29,6 @@ from torchcaps.routing import RoutingOutput as RoutingOutput
 from torchcaps.routing import create_routing as create_routing
 from torchcaps.routing import list_routings as list_routings
 from torchcaps.routing import register_routing as register_routing
+from torchcaps.training import fit as fit
 
 __version__: str

@@ -1,41 +1,38 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from types import ModuleType
 
-# Where the name to import is not the name to install.
-PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+from torchcaps.errors import MissingExtraError
 
 
-def require(module: str, *, extra: str, purpose: str) -> Any:
-    """Import a module of an optional dependency.
-
-    The core installs with torch, numpy and safetensors only; everything else belongs to an extra and is
-    imported where it is used.
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module that comes with an extra of torchcaps.
 
     Args:
-        module: what to import, such as `"PIL.Image"`.
-        extra: the extra of torchcaps that installs it.
-        purpose: what it is needed for; the error message starts with it.
+        module: the module's full name, such as `matplotlib.figure`.
+        extra: the extra of `pyproject.toml` that installs it.
+        purpose: what needs it; the subject of the error message.
 
     Returns:
-        The module.
+        The imported module.
 
     Raises:
-        ImportError: the package is not installed; the message has the command that installs it.
+        MissingExtraError: the module is not installed; the message is the command that installs it.
 
     Example:
-        >>> require("math", extra="train", purpose="this example").floor(2.5)
-        2
-        >>> require("no_such_package", extra="train", purpose="training")
+        >>> require("json", extra="train", purpose="training").__name__
+        'json'
+        >>> require("not_installed", extra="train", purpose="the command line")
         Traceback (most recent call last):
-        ImportError: training needs no_such_package: pip install "torchcaps[train]"
+        torchcaps.errors.MissingExtraError: the command line needs the extra 'train': \
+pip install "torchcaps[train]"
     """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        if (error.name or "").partition(".")[0] != package:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
             raise  # the package is installed, but something that it needs is missing
-        name = PACKAGES.get(package, package)
-        raise ImportError(f'{purpose} needs {name}: pip install "torchcaps[{extra}]"') from error
+        raise MissingExtraError(
+            f'{purpose} needs the extra {extra!r}: pip install "torchcaps[{extra}]"'
+        ) from error

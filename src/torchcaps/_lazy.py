@@ -13,7 +13,7 @@ Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def lazy_imports(package: str, file: str) -> Lazy:
     """Let a package import its public names when they are first used.
 
-    `--help` and tab completion then answer without waiting for PyTorch. The names stand once, in the
+    `--help` and tab completion then answer without waiting for PyTorch. The names are written once, in the
     package's `__init__.pyi`, as `from package.module import name as name`; type checkers read them there.
 
     Args:

@@ -7,16 +7,38 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-def suggest(name: object, known: Iterable[str]) -> str:
-    """The end of an error message for an unknown name: the nearest known one, and all of them.
+def suggest(name: object, known: Iterable[str], most: int | None = None) -> str:
+    """The end of an error message for an unknown name: the nearest known name, and the others.
 
-    >>> suggest("dynamc", ["dynamic", "em"])
-    "did you mean 'dynamic'? Known: dynamic, em."
+    Args:
+        name: the unknown name; the part after its last dot is compared on its own too.
+        known: the names that would be accepted.
+        most: how many of them to list, the nearest first; by default all, sorted.
+
+    Example:
+        >>> suggest("dynamc", ["dynamic", "em"])
+        "did you mean 'dynamic'? Known: dynamic, em."
+        >>> suggest("lr", ["optimizer.lr", "seed", "training.epochs"], most=2)
+        "did you mean 'optimizer.lr'? Nearest: optimizer.lr, training.epochs."
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    nearest = sorted(names, key=lambda each: similarity(str(name), each), reverse=True)
+    near = bool(nearest) and max(similarity(str(name), nearest[0])) >= 0.5
+    hint = f"did you mean {nearest[0]!r}? " if near else ""
+    if most is not None and most < len(names):
+        return f"{hint}Nearest: {', '.join(nearest[:most])}."
     return f"{hint}Known: {', '.join(names) or 'none'}."
+
+
+def similarity(name: str, other: str) -> tuple[float, float]:
+    """How much two names are alike, from 0 to 1: the better of whole names and last parts, then whole names.
+
+    >>> similarity("lr", "optimizer.lr")[0], similarity("lr", "seed")[0]
+    (1.0, 0.0)
+    """
+    whole = difflib.SequenceMatcher(None, name, other).ratio()
+    last = difflib.SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio()
+    return max(whole, last), whole
 
 
 class Registry(Generic[T]):

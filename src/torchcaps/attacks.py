@@ -1,4 +1,4 @@
-"""Adversarial images: the smallest change to every pixel that a network's gradient can ask for."""
+"""Adversarial attacks: small changes to an image, along the gradient, that change the prediction."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ def fgsm(
 
     .. math:: x' = \operatorname{clip}\big(x + \epsilon \operatorname{sign} \nabla_x L(x, y)\big)
 
-    with L the cross-entropy on `Output.logits`; targeted, one step down the loss of the class to be feigned.
+    where L is the cross-entropy on `Output.logits`. A targeted attack goes down the loss of its target class.
 
     Args:
         model: any network of `torchcaps.models`.
-        images: as the model takes them, `[B, C, H, W]`.
-        labels: the true classes `[B]`, or if `targeted` those to be feigned.
-        epsilon: the most that a pixel may change.
+        images: `[B, C, H, W]`, as the model expects them.
+        labels: the true classes `[B]`, or the target classes if `targeted`.
+        epsilon: the largest change of a pixel.
         targeted: move towards `labels` rather than away from them.
-        bounds: the least and the largest value of a pixel.
+        bounds: the smallest and the largest value of a pixel.
+
+    Returns:
+        The changed images `[B, C, H, W]`.
 
     Example:
         >>> from torchcaps.models import create_model
@@ -56,7 +59,7 @@ def bim(
     targeted: bool = False,
     bounds: Bounds = (0.0, 1.0),
 ) -> Tensor:
-    r"""The basic iterative method (Kurakin et al. 2017): FGSM in small steps, never more than ε away.
+    r"""The basic iterative method (Kurakin et al. 2017): FGSM in small steps, within ε of the image.
 
     .. math:: x_{t+1} = \operatorname{clip}_{x, \epsilon}
         \big(x_t + \alpha \operatorname{sign} \nabla_x L(x_t, y)\big)
@@ -66,8 +69,8 @@ def bim(
         images: see `fgsm`.
         labels: see `fgsm`.
         epsilon: see `fgsm`.
-        steps: how many gradients are followed.
-        step_size: α; ε / steps by default, which just reaches ε.
+        steps: number of steps.
+        step_size: α; by default ε / steps, which just reaches ε.
         targeted: see `fgsm`.
         bounds: see `fgsm`.
 
@@ -92,19 +95,19 @@ def pgd(
     bounds: Bounds = (0.0, 1.0),
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""Projected gradient descent (Madry et al. 2018): BIM from random points of the ε-ball, the best kept.
+    r"""Projected gradient descent (Madry et al. 2018): BIM from random points within ε.
 
     Args:
         model: see `fgsm`.
         images: see `fgsm`.
         labels: see `fgsm`.
         epsilon: see `fgsm`.
-        steps: how many gradients are followed.
-        step_size: α; 2.5 ε / steps by default, enough to cross the ball from any start.
-        restarts: how many random points to start from; each image keeps the end that serves best.
+        steps: number of steps.
+        step_size: α; by default 2.5 ε / steps, enough to cross the ε-ball from any start.
+        restarts: number of random starting points; each image keeps the most successful result.
         targeted: see `fgsm`.
         bounds: see `fgsm`.
-        generator: of the random starts.
+        generator: for the random starting points.
 
     Example:
         >>> from torchcaps.models import create_model
@@ -115,9 +118,9 @@ def pgd(
     """
     check_count("steps", steps)
     step_size = 2.5 * epsilon / steps if step_size is None else step_size
-    best, least = images, images.new_full((len(images),), torch.inf)
+    best, lowest = images, images.new_full((len(images),), torch.inf)
     for _ in range(check_count("restarts", restarts)):
-        # Drawn where the generator is, so that a seed means the same on every device.
+        # Drawn on the generator's device, so that a seed gives the same points for every model device.
         device = images.device if generator is None else generator.device
         noise = torch.rand(images.shape, generator=generator, dtype=images.dtype, device=device)
         start = (images + epsilon * (2 * noise.to(images.device) - 1)).clamp(*bounds)
@@ -125,17 +128,26 @@ def pgd(
         with torch.no_grad():
             loss = F.cross_entropy(_logits(model, end), labels.long(), reduction="none")
         cost = loss if targeted else -loss
-        better = cost < least
-        best, least = torch.where(better[:, None, None, None], end, best), torch.where(better, cost, least)
+        better = cost < lowest
+        best = torch.where(better[:, None, None, None], end, best)
+        lowest = torch.where(better, cost, lowest)
     return best
 
 
 def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
-    r"""The slope of each image's cross-entropy on the logits, up to a positive factor per image.
+    r"""The gradient of each image's cross-entropy, up to a positive factor per image.
 
-    A sure network has :math:`\partial L / \partial z = \operatorname{softmax}(z) - y` so near 0 that float32
-    loses it on the way down, and an attack would find no direction where there is one. Only the sign is
-    ever used, so this starts from the same slope in float64, scaled to largest entry 1 in each image.
+    For a confident network, :math:`\partial L / \partial z = \operatorname{softmax}(z) - y` is so near 0 that
+    its gradient underflows in float32, and an attack would see a zero gradient. Attacks use only the sign, so
+    this computes the same vector in float64 and scales its largest entry to 1 in each image.
+
+    Args:
+        model: see `fgsm`.
+        images: see `fgsm`.
+        labels: the true classes `[B]`.
+
+    Returns:
+        Gradient with respect to the images `[B, C, H, W]`.
 
     Example:
         >>> from torchcaps.models import create_model
@@ -149,16 +161,17 @@ def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
         wide = logits.detach().double()
         slope = torch.softmax(wide, 1)
         others = slope.scatter(1, labels.long()[:, None], 0.0)
-        slope = slope.scatter(1, labels.long()[:, None], -others.sum(1, keepdim=True))  # p − 1, no rounding
+        # p − 1 without rounding.
+        slope = slope.scatter(1, labels.long()[:, None], -others.sum(1, keepdim=True))
         slope = slope / slope.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
         return torch.autograd.grad(logits, images, slope.to(logits.dtype))[0]
 
 
 def zero_gradient_share(gradient: Tensor) -> float:
-    """The share of images whose gradient is 0 everywhere: robustness measured on those is only apparent.
+    """The share of images whose gradient is 0 everywhere, where an attack fails without showing robustness.
 
     Args:
-        gradient: `[B, C, H, W]`, as `input_gradient` gives it.
+        gradient: `[B, C, H, W]`, as `input_gradient` returns it.
 
     Example:
         >>> zero_gradient_share(torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)]))
@@ -179,12 +192,12 @@ def _climb(
     targeted: bool,
     bounds: Bounds,
 ) -> Tensor:
-    """Follow the gradient's sign from `start`, kept within ε of `images` and within the bounds."""
+    """Follow the sign of the gradient from `start`, within ε of `images` and within the bounds."""
     check_tensor("images", images, "B C H W")
     check_number("epsilon", epsilon)
     check_count("steps", steps)
     if not bounds[0] < bounds[1]:
-        raise ValueError(f"bounds must be the least and the largest value of a pixel, got {bounds}")
+        raise ValueError(f"bounds must be the smallest and the largest value of a pixel, got {bounds}")
     step = epsilon / steps if step_size is None else check_number("step_size", step_size)
     low, high = (images - epsilon).clamp(*bounds), (images + epsilon).clamp(*bounds)
     changed = start
@@ -195,7 +208,7 @@ def _climb(
 
 
 def _logits(model: Model, images: Tensor) -> Tensor:
-    """Logits as in use, not in training: dropout would make the gradient that of another network."""
+    """Logits in evaluation mode: dropout would give the gradient of another network."""
     training = model.training
     model.eval()
     try:

@@ -1,20 +1,22 @@
-"""Trained on single digits, capsules read two; pooling does not. Two minutes, on scikit-learn's digits."""
+"""Trained on single digits, capsules read two; pooling does not. On scikit-learn's digits, in two minutes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from torchcaps._extras import require
 from torchcaps.data import load
-from torchcaps.data.batches import Batches
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.losses import margin_loss
 from torchcaps.models import Model, create_model
+from torchcaps.training import Callback, fit, predict
+from torchcaps.training.callbacks import Plan
+from torchcaps.training.checkpoint import Position
 from torchcaps.training.metrics import all_above_half, all_correct
 
 if TYPE_CHECKING:
@@ -28,15 +30,18 @@ NETWORKS = {"shared_capsnet": "shared capsules", "pooled_cnn": "pooled CNN"}
 def run_demo(
     *, epochs: int = 60, seed: int = 0, figure: Path = Path("demo.png")
 ) -> dict[str, dict[str, float]]:
-    """Train the pair of the two-digit experiment, then show both what neither has seen: two digits.
+    """Train the two networks of the two-digit experiment on single digits, then test them on two digits.
 
     Args:
         epochs: passes over the 1,442 training digits.
         seed: of weights, batches and pairs.
-        figure: where the picture goes.
+        figure: file to draw examples into.
 
-    Returns the accuracies per network: `single`, `both`, `both_above_half`.
+    Returns:
+        The accuracies per network in percent: `single`, `both`, `both_above_half`.
     """
+    require("rich", extra="train", purpose="the demo")
+    require("matplotlib", extra="figures", purpose="the demo")
     from rich.console import Console
     from rich.progress import Progress
 
@@ -48,9 +53,9 @@ def run_demo(
     with Progress(console=console) as progress:
         for name in NETWORKS:
             model = train_network(name, train, epochs=epochs, seed=seed, progress=progress)
-            scores[name] = predict(model, pairs)
+            scores[name] = predict_scores(model, pairs)
             results[name] = {
-                "single": percent(all_correct(predict(model, single), single.labels)),
+                "single": percent(all_correct(predict_scores(model, single), single.labels)),
                 "both": percent(all_correct(scores[name], pairs.labels)),
                 "both_above_half": percent(all_above_half(scores[name], pairs.labels)),
             }
@@ -60,30 +65,45 @@ def run_demo(
     return results
 
 
+class ProgressBar(Callback):
+    """A bar of a `rich` progress display that advances with every step."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self.progress, self.name = progress, name
+
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """Add the bar."""
+        self.task = self.progress.add_task(self.name, total=plan.epochs * plan.batches)
+
+    def on_step_end(self, position: Position, totals: Tensor) -> None:
+        """Advance it."""
+        self.progress.update(self.task, completed=position.step)
+
+
 def train_network(name: str, train: ImageSet, *, epochs: int, seed: int, progress: Progress) -> Model:
-    """Train one network in small form: Adam, shifts of a pixel, and a running average of the weights."""
+    """Train one small network: Adam, shifts of a pixel, and an average of the weights."""
     torch.manual_seed(seed)
     model = create_model(name, num_classes=10, in_channels=1, image_size=SIZE, stages=STAGES)
-    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.995))
-    batches = Batches(train, 32, train=True, preprocess=Preprocess(translate=1), seed=seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    task = progress.add_task(NETWORKS[name], total=epochs * len(batches))
-    for epoch in range(epochs):
-        for images, labels, _ in batches.epoch(epoch):
-            loss = margin_loss(model(images).scores, labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            average.update_parameters(model)
-            progress.advance(task)
-    model.load_state_dict(average.module.state_dict())
-    return model.eval()
+    with TemporaryDirectory() as folder:
+        fit(
+            model,
+            train,
+            out=folder,
+            loss="margin",
+            epochs=epochs,
+            batch_size=32,
+            lr=2e-3,
+            seed=seed,
+            preprocess=Preprocess(translate=1),
+            ema_decay=0.995,
+            callbacks=[ProgressBar(progress, NETWORKS[name])],
+        )
+    return model
 
 
-@torch.inference_mode()
-def predict(model: Model, images: ImageSet) -> Tensor:
+def predict_scores(model: Model, images: ImageSet) -> Tensor:
     """Scores `[N, classes]` of every image."""
-    return torch.cat([model(batch.images).scores for batch in Batches(images, 256, train=False).epoch(0)])
+    return predict(model, Preprocess().test(images.images)).scores
 
 
 def percent(right: Tensor) -> float:
@@ -133,6 +153,6 @@ def draw_examples(pairs: ImageSet, scores: dict[str, Tensor], path: Path, count:
             if column == 0:
                 axis.set_ylabel(f"{NETWORKS[name]}\nscore", fontsize=9)
     figure.suptitle(
-        "Two digits, read by networks trained on one; the digits that are there in red", fontsize=11
+        "Two digits, read by networks trained on one; the digits in the image are red", fontsize=11
     )
     figure.savefig(path, dpi=150)

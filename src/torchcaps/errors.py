@@ -17,4 +17,8 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on; the message says what happened and what can be done."""
+    """A run that cannot continue; the message says what happened and what can be done."""
+
+
+class MissingExtraError(ImportError):
+    """A package of an optional extra is not installed; the message is the command that installs it."""

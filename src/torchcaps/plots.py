@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps.training.metrics import Evaluation
 
@@ -13,17 +14,19 @@ NAMED_CELLS = 30
 def confusion_figure(evaluation: Evaluation, path: str | Path, title: str = "") -> Path:
     """Draw a confusion matrix: right answers in blue along the diagonal, mistakes in red by how often.
 
-    The diagonal holds nearly everything in a good model, so mistakes have a scale of their own: the reddest
-    cell is the commonest mistake.
+    In a good model nearly all images are on the diagonal, so mistakes have a color scale of their own: the
+    reddest cell is the most frequent mistake.
 
     Args:
         evaluation: of images with one label each.
-        path: file to write, PNG, PDF or SVG by its ending.
-        title: over the figure; accuracy and number of images stand under it.
+        path: file to write: PNG, PDF or SVG, by its suffix.
+        title: of the figure; accuracy and number of images are printed below it.
     """
     if evaluation.confusion is None:
         raise ValueError("a confusion matrix needs one label per image")
     import numpy as np
+
+    require("matplotlib", extra="figures", purpose="drawing a confusion matrix")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
@@ -55,8 +58,8 @@ def confusion_figure(evaluation: Evaluation, path: str | Path, title: str = "") 
     axes.tick_params(which="minor", length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_xlabel("the model says", color=QUIET, fontsize=10)
-    axes.set_ylabel("it is", color=QUIET, fontsize=10)
+    axes.set_xlabel("predicted class", color=QUIET, fontsize=10)
+    axes.set_ylabel("true class", color=QUIET, fontsize=10)
     if size <= NAMED_CELLS:
         for row, column in zip(*np.nonzero(counts)):
             dark = shares[row, column] > 0.5 if row == column else mistakes[row, column] > 0.6 * worst

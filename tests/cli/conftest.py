@@ -1,9 +1,30 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from torchcaps.training import Recipe
-from torchcaps.training.engine import train
+from torchcaps.cli import main
+from torchcaps.training import Recipe, train
+
+Run = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs a command and checks its exit code."""
+
+    def run_command(*words: str | Path, code: int = 0) -> None:
+        with pytest.raises(SystemExit) as exit_info:
+            main([str(word) for word in words])
+        assert (exit_info.value.code or 0) == code
+
+    return run_command
 
 
 @pytest.fixture(scope="session")

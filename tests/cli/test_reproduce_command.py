@@ -48,7 +48,7 @@ def test_interrupted_experiment_prints_how_to_continue(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(LineProgress, "step", interrupt)
+        patch.setattr(LineProgress, "on_step_end", interrupt)
         run("sample", "--quick", "--out", "my folder", "--seed", "2", code=130)
     printed = capsys.readouterr().out
     assert "after step 1" in printed

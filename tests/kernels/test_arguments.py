@@ -6,7 +6,8 @@ import random
 
 import pytest
 import torch
-from kernel_cases import conv, dense_matrix, vectors
+
+from support.kernel_cases import conv, dense_matrix, vectors
 
 ops = torch.ops.torchcaps
 NAMES = ("pose", "activation", "weight", "beta_u", "beta_a", "index", "offset")

@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_cases import Case, assert_forms_agree, outputs, run, vectors
 
+from support.kernel_cases import Case, assert_forms_agree, outputs, run, vectors
 from torchcaps.routing import DynamicRouting
 
 OPTIONS = {

@@ -4,8 +4,17 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_cases import Case, assert_forms_agree, classes, conv, dense_matrix, outputs, run, shared_matrix
 
+from support.kernel_cases import (
+    Case,
+    assert_forms_agree,
+    classes,
+    conv,
+    dense_matrix,
+    outputs,
+    run,
+    shared_matrix,
+)
 from torchcaps.routing import EMRouting
 
 CASES = {"conv": conv, "class": classes, "dense": dense_matrix, "shared": shared_matrix}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kernel_cases import Case, classes, conv, dense_matrix, run, shared_matrix
 
+from support.kernel_cases import Case, classes, conv, dense_matrix, run, shared_matrix
 from torchcaps.routing import EMRouting
 
 

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 import torch
-from kernel_cases import classes, conv, dense_matrix, outputs, run, shared_matrix, vectors
 
+from support.kernel_cases import classes, conv, dense_matrix, outputs, run, shared_matrix, vectors
 from torchcaps import kernels
 from torchcaps.kernels import dispatch
 from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward

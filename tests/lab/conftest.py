@@ -2,9 +2,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from lab_models import untrained_store
 from starlette.testclient import TestClient
 
+from support.lab_models import untrained_store
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.server import create_app
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 import typer
-from lab_models import CARDS
-from lab_process import lab_process
 from typer.testing import CliRunner
 
+from support.lab_models import CARDS
+from support.lab_process import lab_process
 from torchcaps.cli import lab as command
 from torchcaps.cli.app import app
 from torchcaps.lab.model_store import REQUIRED_MODELS

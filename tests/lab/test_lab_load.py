@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from lab_process import lab_process
 from starlette.testclient import TestClient
+
+from support.lab_process import lab_process
 
 LOAD = Path(__file__).parents[2] / "benchmarks" / "lab_load.py"
 

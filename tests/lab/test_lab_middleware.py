@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from lab_models import untrained_store
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
+from support.lab_models import untrained_store
 from torchcaps.lab.middleware import MAX_BODY_BYTES, BodySizeLimit
 from torchcaps.lab.server import create_app
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from lab_models import CARDS
 
+from support.lab_models import CARDS
 from torchcaps import models
 from torchcaps.lab.model_store import REQUIRED_MODELS, MissingWeightsError, load_model_store
 from torchcaps.training import save_weights

@@ -3,7 +3,6 @@
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from lab_models import untrained_store
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
@@ -11,6 +10,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from support.lab_models import untrained_store
 from torchcaps.lab.server import create_app
 
 CHECKS = [

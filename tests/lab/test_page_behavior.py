@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from browser import THUMBNAIL, Visit, inside_window, serve
 
+from support.browser import THUMBNAIL, Visit, inside_window, serve
 from torchcaps.lab.model_store import ModelStore
 
-pytest_plugins = ["browser_fixtures"]
+pytest_plugins = ["support.browser_fixtures"]
 
 
 def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import THUMBNAIL, Visit
 
+from support.browser import THUMBNAIL, Visit
 from torchcaps.lab.model_store import ModelKey
 
-pytest_plugins = ["browser_fixtures"]
+pytest_plugins = ["support.browser_fixtures"]
 
 SCREENS = [
     pytest.param((390, "dark"), id="390-dark"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from builders import GEOMETRIES, ROUTINGS, children, small
+from support.layers import GEOMETRIES, ROUTINGS, children, small
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, kernels
 from torchcaps.poses import VectorPose
 from torchcaps.routing import EMRouting

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch._inductor.utils import run_and_get_code
 
-from builders import children
+from support.layers import children
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, create_model, kernels
 from torchcaps._compiling import INLINE_VOTES
 from torchcaps.layers import CapsuleLayer

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-import references
-from builders import small
+from support import references
+from support.layers import small
 from torchcaps import DenseCaps, squash
 from torchcaps.routing import DynamicRouting
 from torchcaps.votes import SharedVotes

@@ -10,8 +10,8 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-import references
-from builders import FEW, children
+from support import references
+from support.layers import FEW, children
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps
 from torchcaps.layers import CapsuleLayer
 from torchcaps.routing import EMRouting, RoutingOutput

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from builders import LEAKY, ROUTINGS
+from support.layers import LEAKY, ROUTINGS
 from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps
 from torchcaps.layers import CapsuleLayer
 from torchcaps.testing import assert_gradient_accurate

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import FEW, GEOMETRIES, LEAKY, ROUTINGS, Options, layers, small
+from support.layers import FEW, GEOMETRIES, LEAKY, ROUTINGS, Options, layers, small
 from torchcaps.testing import (
     assert_batch_independent,
     assert_child_permutation,

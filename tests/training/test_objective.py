@@ -1,12 +1,10 @@
 import pytest
 import torch
 
-from torchcaps.data import load
 from torchcaps.losses import margin_loss, reconstruction_loss, spread_loss
 from torchcaps.models import create_model
-from torchcaps.training.objective import Objective, check_fit
+from torchcaps.training.objective import Objective
 from torchcaps.training.recipe import LossPart
-from torchcaps.training.recipe.defaults import default_recipe
 
 
 @pytest.fixture
@@ -14,7 +12,7 @@ def model() -> torch.nn.Module:
     return create_model("capsnet", image_size=20, channels=4, types=2, decoder=(8,))
 
 
-def test_one_label_draws_the_labels_capsule(model: torch.nn.Module) -> None:
+def test_the_capsule_of_the_label_is_reconstructed(model: torch.nn.Module) -> None:
     images, labels = torch.rand(3, 1, 20, 20), torch.tensor([1, 2, 3])
     output = model(images, labels)
     expected = margin_loss(output.scores, labels) + reconstruction_loss(
@@ -24,7 +22,7 @@ def test_one_label_draws_the_labels_capsule(model: torch.nn.Module) -> None:
     torch.testing.assert_close(got.loss, expected)
 
 
-def test_each_of_two_objects_is_drawn_from_its_own_capsule(model: torch.nn.Module) -> None:
+def test_each_of_two_objects_is_reconstructed_from_its_own_capsule(model: torch.nn.Module) -> None:
     images, objects = torch.rand(3, 1, 20, 20), torch.rand(3, 2, 1, 20, 20)
     labels = torch.tensor([[1, 2], [3, 4], [5, 6]])
     output = model(images)
@@ -47,19 +45,9 @@ def test_the_spread_margin_follows_the_step(model: torch.nn.Module) -> None:
         torch.testing.assert_close(objective(images, labels, step).loss, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "settings", "said"),
-    [
-        ("capsnet", "multimnist", ["loss.name=spread"], "one class per image"),
-        ("pooled_cnn", "digits", ["loss.reconstruction=0.1"], "no decoder"),
-        ("capsnet", "digits", ["data.preprocess.standardize=true"], "standardized"),
-        ("capsnet", "two_digits", ["loss.reconstruction=0.1"], "objects alone"),
-        ("capsnet", "multimnist", ["data.preprocess.translate=2"], "where they are"),
-    ],
-)
-def test_losses_that_cannot_be_are_refused(name: str, data: str, settings: list, said: str) -> None:
-    recipe = default_recipe(name, data).override(settings)
-    images = load(data, "test", **({} if data == "digits" else {"source": "digits"}))
-    decoder = {"decoder": (4,), "channels": 4, "types": 2} if name == "capsnet" else {}
-    with pytest.raises(ValueError, match=said):
-        check_fit(recipe, create_model(name, image_size=36, **decoder), images)
+def test_repeated_classes_are_present_once(model: torch.nn.Module) -> None:
+    images, labels = torch.rand(2, 1, 20, 20), torch.tensor([[1, 1, 3], [4, 4, 4]])
+    present = torch.zeros(2, 10)
+    present[0, [1, 3]] = present[1, 4] = 1
+    expected = margin_loss(model(images).scores, present)
+    torch.testing.assert_close(Objective(model, LossPart())(images, labels).loss, expected)

@@ -12,7 +12,7 @@ from torchcaps.training import ModelCard, Predictor, RunError, load_weights, pre
 CARD = ModelCard("pooled_cnn", {"stages": [[4], [4]]}, 3, 1, (16, 16), ("cat", "dog", "eel"), background=0.02)
 
 
-def test_batches_and_mode_make_no_difference() -> None:
+def test_prediction_does_not_depend_on_batches_or_mode() -> None:
     model = create_model("capsnet", image_size=20, channels=4, types=2, decoder=(8,)).train()
     images = torch.rand(5, 1, 20, 20)
     whole, parts = predict(model, images), predict(model, images, batch_size=2)
@@ -25,7 +25,7 @@ def test_batches_and_mode_make_no_difference() -> None:
     assert not whole.scores.requires_grad
 
 
-def test_weights_come_back_bitwise_with_their_card(tmp_path: Path) -> None:
+def test_saved_weights_are_loaded_bitwise_with_their_card(tmp_path: Path) -> None:
     model = CARD.build()
     save_weights(tmp_path / "w.safetensors", model, CARD)
     again, card = load_weights(tmp_path / "w.safetensors")
@@ -33,7 +33,7 @@ def test_weights_come_back_bitwise_with_their_card(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values()))
 
 
-def test_damaged_or_foreign_weights_are_named(tmp_path: Path) -> None:
+def test_damaged_and_missing_weights_are_named(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     save_weights(path, CARD.build(), CARD)
     path.write_bytes(path.read_bytes()[:-100])
@@ -59,7 +59,7 @@ def test_any_image_file_is_read(tmp_path: Path, mode: str, channels: int) -> Non
     assert said.score == max(said.scores.values())
 
 
-def test_ink_on_paper_is_turned_round(tmp_path: Path) -> None:
+def test_black_on_white_is_inverted(tmp_path: Path) -> None:
     """Black on white and white on black are the same to a model that learned white on black."""
     pixels = np.zeros((16, 16), dtype=np.uint8)
     pixels[4:12, 7:9] = 255
@@ -71,7 +71,7 @@ def test_ink_on_paper_is_turned_round(tmp_path: Path) -> None:
     assert torch.equal(predictor.read(tmp_path / "ink.png", invert=False), 255 - chalk)
 
 
-def test_a_file_that_is_no_image_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("not an image")
     with pytest.raises(DataError, match=r"notes\.png"):
         Predictor(CARD.build(), CARD).files([tmp_path / "notes.png"])

@@ -31,7 +31,7 @@ tables = st.dictionaries(names, values, min_size=1, max_size=3)
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(names, tables, max_size=2), st.dictionaries(names, plain, max_size=2))
-def test_toml_reads_back_what_was_written(sections: dict, top: dict) -> None:
+def test_toml_reads_what_it_wrote(sections: dict, top: dict) -> None:
     table = {**top, **sections}
     assert parse_toml(format_toml(table), "x") == table
 
@@ -44,7 +44,7 @@ def test_a_setting_is_read_as_its_type(value: object) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(list_recipes()))
-def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
+def test_shipped_recipe_is_complete_and_builds_its_model(name: str) -> None:
     recipe = load_recipe(name)
     assert recipe.description
     assert Recipe.from_toml(recipe.to_toml()) == recipe
@@ -56,7 +56,7 @@ def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("training.epoch=3", "did you mean 'training.epochs'"),
         ("trainng.epochs=3", "did you mean 'training.epochs'"),
@@ -75,15 +75,15 @@ def test_shipped_recipe_is_whole_and_builds_its_model(name: str) -> None:
         ("model=capsnet", "model must be a table"),
     ],
 )
-def test_a_wrong_setting_is_told_what_is_right(setting: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_wrong_setting_gives_a_helpful_error(setting: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         default_recipe("capsnet", "mnist").override([setting])
 
 
 def test_the_file_is_named_in_errors(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[model]\nname = 'capsnet'\n")
-    with pytest.raises(ValueError, match=r"mine\.toml: the recipe does not say data"):
+    with pytest.raises(ValueError, match=r"mine\.toml: the recipe has no data"):
         Recipe.from_file(path)
 
 

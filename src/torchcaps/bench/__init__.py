@@ -1,4 +1,4 @@
-"""Speed on this machine: routings by geometry and form, whole networks, and how the cost grows."""
+"""Speed on this machine: routings by geometry and form, whole networks, and how the cost scales."""
 
 from torchcaps._lazy import lazy_imports
 

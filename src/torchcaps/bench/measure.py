@@ -1,22 +1,25 @@
-"""How a time is taken: the best of several runs, held against the matrix product of the same moment."""
+"""How times are measured: the best of several runs, beside a matrix product measured at the same time."""
 
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 from torchcaps import kernels
+from torchcaps._machine import processor_name
 
 Row = dict[str, object]
 
 
 def seconds(run: Callable[[], object], budget: float = 2.0) -> float:
-    """The best time of one call: what the machine can do when nothing else disturbs it.
+    """The shortest time of one call, which other processes disturb the least.
+
+    Args:
+        run: the call to measure.
+        budget: seconds to repeat it for; at least 3 and at most 50 times.
 
     >>> seconds(lambda: sum(range(1000)), budget=0.001) > 0
     True
@@ -31,27 +34,20 @@ def seconds(run: Callable[[], object], budget: float = 2.0) -> float:
 
 
 def gemm_rate(size: int = 1024) -> float:
-    """Floating-point operations per second of a float32 matrix product, now."""
+    """Floating-point operations per second of a float32 matrix product."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / seconds(lambda: a @ b, 0.5)
 
 
 def machine() -> Row:
-    """What the figures were measured on.
+    """Hardware and software that the numbers were measured on.
 
     >>> sorted(machine())
     ['cores', 'cpu', 'instruction set', 'kernels', 'threads', 'torch']
     """
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = (
-            line.split(":")[1] for line in info.read_text().splitlines() if line.startswith("model name")
-        )
-        cpu = next(names, cpu).strip()
     status = kernels.status()
     return {
-        "cpu": cpu,
+        "cpu": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -1,13 +1,12 @@
-"""Whole networks: images/s for inference and for a training step, and the memory that takes.
+"""Whole networks: images per second in inference and in training, and the memory used.
 
-Each network is measured in a process of its own, because a process never gives its peak memory back.
+Each network is measured in a process of its own, because the peak memory of a process never falls.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from torchcaps.losses import margin_loss, reconstruction_loss
 from torchcaps.models import Model, create_model
 from torchcaps.models.capsnet import CapsNet
 
-# Batch sizes to measure each network at: public code was measured at the smaller ones, training takes larger.
+# Batch sizes: the smaller ones are those of published measurements, the larger ones those of training.
 NETWORKS = {
     "matrix_capsnet": (16, 64),
     "matrix_capsnet_small": (64,),
@@ -29,41 +28,47 @@ NETWORKS = {
     "capsnet_small": (128,),
     "shared_capsnet": (128,),
 }
-SIDE = {"matrix_capsnet": 32, "matrix_capsnet_small": 32}  # of an image; 28 for the others
+IMAGE_SIZE = {"matrix_capsnet": 32, "matrix_capsnet_small": 32}  # 28 for the others
 
 
 def network_rows(networks: Mapping[str, Iterable[int]] = NETWORKS, *, budget: float = 5.0) -> Iterator[Row]:
     """Measure networks, one row at a time.
 
-    `train/s` and `infer/s` are images per second, `peak MB` is memory over the bare import, `% of convs` the
-    throughput of a training step in percent of what the network's two convolutions alone reach.
+    `train/s` and `infer/s` are images per second. `peak MB` is the memory above that of the imported library.
+    `% of convs` is the speed of a training step relative to the network's two convolutions alone.
+
+    Args:
+        networks: batch sizes by model name.
+        budget: seconds for each measurement.
     """
     for name, batch in ((name, batch) for name, batches in networks.items() for batch in batches):
-        order = [sys.executable, "-m", "torchcaps.bench.networks", name, str(batch), str(budget)]
+        command = [sys.executable, "-m", "torchcaps.bench.networks", name, str(batch), str(budget)]
         environment = os.environ | {"TORCHCAPS_THREADS": str(torch.get_num_threads())}
-        done = subprocess.run(order, capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             raise RuntimeError(f"measuring {name} failed:\n{done.stderr[-2000:]}")
         yield json.loads(done.stdout)
 
 
 def peak_memory() -> float:
-    """The most memory this process has had, in MB.
+    """The peak memory of this process, in MB.
 
-    Linux counts the parent's memory into a child's `ru_maxrss`, so its own high-water mark is asked first.
+    On Linux, `ru_maxrss` of a child includes its parent's memory, so VmHWM is read there.
 
     >>> peak_memory() > 10
     True
     """
     status = Path("/proc/self/status")
     if status.exists():
-        mark = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(mark.split()[1]) / 1024
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) / 1024
+    import resource  # not on Windows
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def training_step(model: Model, images: Tensor, target: Tensor) -> Callable[[], None]:
-    """A step of training as the recipes do it."""
+    """A training step as in the recipes."""
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
 
     def step() -> None:
@@ -79,7 +84,7 @@ def training_step(model: Model, images: Tensor, target: Tensor) -> Callable[[], 
 
 
 def convolution_step(model: CapsNet, images: Tensor) -> Callable[[], None]:
-    """The two convolutions alone, forward and backward: what capsules are to cost little beside."""
+    """Forward and backward of the two convolutions alone, to compare the whole network with."""
     layers = nn.Sequential(model.conv, nn.ReLU(), model.primary.conv)
 
     def step() -> None:
@@ -92,14 +97,14 @@ def convolution_step(model: CapsNet, images: Tensor) -> Callable[[], None]:
 
 def measure(name: str, batch: int, budget: float) -> Row:
     """Time one network in this process."""
-    bare = peak_memory()
+    imported = peak_memory()
     torch.manual_seed(0)
-    side = SIDE.get(name, 28)
-    model = create_model(name, image_size=side)
-    images, target = torch.rand(batch, 1, side, side), torch.arange(batch) % 10
+    size = IMAGE_SIZE.get(name, 28)
+    model = create_model(name, image_size=size)
+    images, target = torch.rand(batch, 1, size, size), torch.arange(batch) % 10
     gemm = gemm_rate()
     train = seconds(training_step(model, images, target), budget)
-    memory = peak_memory() - bare
+    memory = peak_memory() - imported
 
     def infer() -> None:
         with torch.no_grad():

@@ -1,13 +1,13 @@
-"""Routing × geometry × form (plain, compiled, fused): time, images/s, GFLOP/s and the share of GEMM's rate.
+"""Routing × geometry × form (plain, compiled, fused): time, images/s, and speed relative to GEMM.
 
-Useful work is counted alike for all forms, whatever they recompute. Per vote (child, parent, position), with
-D numbers in a pose and K multiply-adds per number (4 for 4×4 matrices, else the size of the child's vector):
+The work is counted the same for all forms, whatever they recompute. Per vote (child, parent, position), with
+pose dimension D and K multiply-adds per entry (4 for 4×4 matrices, else the dimension of the child's vector):
 
-- forward, each iteration: the vote 2·K·D, and a routing's own arithmetic per number (`ARITHMETIC`);
-- backward, each iteration: the vote again, both products that lead back from it (4·K·D), and twice that
-  arithmetic.
+- forward, each iteration: the vote 2·K·D, and the routing's own operations per entry (`OPERATIONS`);
+- backward, each iteration: the vote again, both products of its gradient (4·K·D), and twice the routing's
+  operations.
 
-EM casts votes anew in each iteration, for that is cheaper than keeping them; the others cast them once.
+EM recomputes votes in each iteration, which is faster than storing them; the others compute them once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from torchcaps.layers import CapsuleLayer, ClassCaps, ConvCaps, DenseCaps, Share
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
 
-# Operations per number of a vote: in the weighted sums of an iteration, and in the assignment before it.
-ARITHMETIC = {"uniform": (2, 0), "dynamic": (2, 2), "kmeans": (2, 3), "em": (5, 5)}
+# Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
+OPERATIONS = {"uniform": (2, 0), "dynamic": (2, 2), "kmeans": (2, 3), "em": (5, 5)}
 
 
 class Case(NamedTuple):
@@ -37,10 +37,10 @@ class Case(NamedTuple):
 
     Attributes:
         layer: the layer.
-        pose: shape of its children's poses in one image.
-        votes: how many they cast per image.
-        products: multiply-adds per number of a vote, K.
-        size: numbers in a vote, D.
+        pose: shape of the child poses of one image.
+        votes: number of votes per image.
+        products: multiply-adds per entry of a vote, K.
+        size: entries of a vote, D.
     """
 
     layer: CapsuleLayer
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 def cases(routing: str) -> dict[str, Case]:
-    """A published layer of each geometry, with matrix poses for EM where the others have vectors."""
+    """A layer of each geometry as published; dense and shared ones have matrix poses for EM, else vectors."""
     options: dict[str, Any] = {"routing": routing}
     if routing != "uniform":
         options["iterations"] = ITERATIONS
@@ -74,17 +74,17 @@ def cases(routing: str) -> dict[str, Case]:
 
 
 def work(routing: str, case: Case) -> tuple[float, float]:
-    """Useful floating-point operations per image, forward and backward; see the head of this file."""
+    """Floating-point operations per image, forward and backward, counted as at the top of this file."""
     size, products = case.size, case.products
     iterations = 1 if routing == "uniform" else ITERATIONS
-    sums, assignment = ARITHMETIC[routing]
+    sums, assignment = OPERATIONS[routing]
     steps = size * (sums * iterations + assignment * (iterations - 1))
     votes = 2 * products * size * (iterations if routing == "em" else 1)
     return case.votes * (votes + steps), case.votes * (3 * votes + 2 * steps)
 
 
 def has_kernel(layer: CapsuleLayer, capsules: Capsules) -> bool:
-    """Whether the layer would take a fused kernel for these capsules."""
+    """Whether the layer would use a fused kernel for these capsules."""
     return layer.routing.fused(layer.votes(capsules), capsules.activation.flatten(1)) is not None
 
 
@@ -95,7 +95,13 @@ def routing_rows(
     batch: int = 16,
     budget: float = 2.0,
 ) -> Iterator[Row]:
-    """Measure the routings in every geometry and form, one row at a time; milliseconds are per image.
+    """Measure routings in every geometry and form, one row at a time; milliseconds are per image.
+
+    Args:
+        routings: names of routings.
+        forms: of `FORMS`; a layer without a fused kernel has no such row.
+        batch: images per batch.
+        budget: seconds for each measurement.
 
     >>> row = next(routing_rows(["em"], ["plain"], batch=1, budget=0.0))
     >>> row["routing"], row["geometry"], row["form"]
@@ -117,7 +123,7 @@ def measure(
     """Time one layer in one form."""
     run: Callable[[Capsules], Capsules] = layer
     if form == "compiled":
-        torch.compiler.reset()  # after eight layers of one class the compiler would leave the ninth as it is
+        torch.compiler.reset()  # torch.compile gives up after eight versions of one class
         run = torch.compile(layer, options=INLINE_VOTES, fullgraph=True)
 
     def forward() -> Tensor:

@@ -1,4 +1,4 @@
-"""How the cost of fused EM routing grows when batch, positions, children or parents double: linearly."""
+"""The cost of fused EM routing when batch, positions, children or parents double; it should be linear."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torchcaps.bench.measure import Row, seconds
 from torchcaps.capsules import Capsules
 from torchcaps.layers import ConvCaps
 
-# Parents in multiples of 16 fill the widest vectors, so that a doubling doubles the arithmetic too.
+# Multiples of 16 parents fill the widest vectors, so that twice the parents are twice the operations.
 BASE = {"batch": 8, "positions": 6, "children": 16, "parents": 32}
 
 
 def step_seconds(*, batch: int, positions: int, children: int, parents: int, budget: float) -> float:
-    """Time of a forward and backward pass over a grid of `positions` × 6 places with 3×3 fields."""
+    """Time of a forward and backward pass over a grid of `positions` × 6 with 3×3 kernels."""
     torch.manual_seed(0)
     layer = ConvCaps(children, parents, kernel_size=3)
     pose = torch.randn(batch, positions + 2, 8, children, 16, requires_grad=True)

@@ -1,8 +1,13 @@
-"""The command line: `torchcaps train | evaluate | predict | data | models | demo`.
+"""The command line: train, evaluate, predict, reproduce, results, data, models, demo, bench and lab.
 
-Commands import what they need when they run, so that `--help` answers at once.
+Each command imports what it needs when it runs, so that `--help` does not wait for PyTorch.
 """
 
-from torchcaps.cli.app import main
+from torchcaps._extras import require
+
+require("typer", extra="train", purpose="the command line")
+require("rich", extra="train", purpose="the command line")
+
+from torchcaps.cli.app import main  # noqa: E402 (after the check)
 
 __all__ = ["main"]

@@ -2,38 +2,73 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from torchcaps.cli.bench import bench
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
 from torchcaps.cli.train import train
+from torchcaps.errors import DataError, MissingExtraError, RunError
 
 FAILED, USAGE = 1, 2
 
+
+class Command(TyperCommand):
+    """A command whose help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """List the parameters, `--help` included."""
+        return hide_flag_types(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name."""
+        if any(word.partition("=")[0] == "--import" for word in args):
+            raise ValueError(f"--import comes before the command: torchcaps --import MODULE {self.name} ...")
+        return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """The group of all commands; its help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """List the parameters, `--help` included."""
+        return hide_flag_types(super().get_params(ctx))
+
+
+def hide_flag_types(parameters: list[Any]) -> list[Any]:
+    """Show nothing after options that take no value, where typer would show `<bool>`."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
 app = typer.Typer(
     name="torchcaps",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
-    app.command()(command)
+for function in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
+    app.command(cls=Command)(function)
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and leave."""
-    if wanted:
+def show_version(requested: bool) -> None:
+    """Print the version and exit."""
+    if requested:
         from torchcaps import __version__
 
         typer.echo(f"torchcaps {__version__}")
@@ -45,46 +80,56 @@ def torchcaps(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import your own module or .py file first, so that the models, data sets and routings "
+            "it registers are known; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Capsule networks: train, evaluate, use.
 
-    [bold]A first day[/bold]
+    [bold]First steps[/bold]
 
-      torchcaps data mnist                                        fetch, look at a contact sheet
+      torchcaps data mnist
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
+      torchcaps --import my_models train --model my_capsnet --data mnist
 
-    Exit codes: 0 all went well (or stopped at its budget, saved), 1 a run failed or data is missing,
-    2 the command was wrong, 130 interrupted, saved.
+    [bold]Exit codes[/bold]
+
+      0    success, or stopped at the time budget with the state saved
+      1    a run failed, or data is missing
+      2    the command was wrong
+      130  interrupted, with the state saved
     """
+    for name in imports or []:
+        import_module(name)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; an error is one clean message and an exit code, never a traceback.
+    """Run the command line; an error is one message and an exit code, not a traceback.
 
     Set `TORCHCAPS_DEBUG=1` to see tracebacks.
     """
     try:
         app(arguments)
-    except (ValueError, RuntimeError, OSError) as fault:
-        if os.environ.get("TORCHCAPS_DEBUG"):
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        if os.environ.get("TORCHCAPS_DEBUG") or not is_message(error):
             raise
-        if not is_ours(fault):
-            raise
-        print(f"torchcaps: {fault}", file=sys.stderr)
-        sys.exit(exit_code(fault))
+        print(f"torchcaps: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
 
 
-def exit_code(fault: Exception) -> int:
-    """2 for what the user can put right by typing another command, 1 for the rest."""
-    from torchcaps.errors import DataError
-
-    return USAGE if isinstance(fault, ValueError) and not isinstance(fault, DataError) else FAILED
+def exit_code(error: Exception) -> int:
+    """2 if another command would work, 1 otherwise."""
+    return USAGE if isinstance(error, ValueError) and not isinstance(error, DataError) else FAILED
 
 
-def is_ours(fault: Exception) -> bool:
-    """Whether an error was written for the user; a bug deserves its traceback."""
-    from torchcaps.errors import RunError
-
-    return isinstance(fault, (ValueError, RunError, OSError))
+def is_message(error: Exception) -> bool:
+    """Whether an error's text is written for the user; anything else is a bug and needs its traceback."""
+    return isinstance(error, (ValueError, RunError, OSError, MissingExtraError))

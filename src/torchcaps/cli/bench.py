@@ -1,38 +1,37 @@
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-
-class Part(str, Enum):
-    """What to measure."""
-
-    routings = "routings"
-    networks = "networks"
-    scaling = "scaling"
+PARTS = ("routings", "networks", "scaling")
 
 
 def bench(
     parts: Annotated[
-        list[Part] | None, typer.Argument(help="What to measure; everything by default.")
+        list[str] | None,
+        typer.Argument(metavar="PART", help="routings, networks or scaling; by default all three."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads; as many as PyTorch takes by default.")] = None,
-    compiled: Annotated[bool, typer.Option(help="Measure torch.compile of the plain form too.")] = False,
-    quick: Annotated[bool, typer.Option(help="One short look per figure, for a first idea.")] = False,
+    threads: Annotated[int | None, typer.Option(help="Number of threads; by default PyTorch's own.")] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Also measure torch.compile of the plain form.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure each number for a short time, for a rough idea.")
+    ] = False,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures there; other parts there stay.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the numbers to FILE; other parts in it are kept."),
     ] = None,
 ) -> None:
-    """Measure routings, networks and how the cost grows, held against the matrix product of the same moment.
+    """Measure the speed of routings and networks, beside a matrix product.
 
     [bold]Examples[/bold]
 
       torchcaps bench --quick
       torchcaps bench networks --threads 2 --json bench.json
-      TORCHCAPS_KERNELS=off torchcaps bench networks       without the fused kernels
+      TORCHCAPS_KERNELS=off torchcaps bench networks
     """
     import json as json_format
 
@@ -41,29 +40,30 @@ def bench(
     from rich.progress import track
 
     from torchcaps import bench as benchmark
+    from torchcaps._checks import check_choice
     from torchcaps.bench.networks import NETWORKS
-    from torchcaps.cli.tables import figures_table
+    from torchcaps.cli.tables import number_table
     from torchcaps.routing import list_routings
 
+    chosen = [check_choice("part", part, PARTS) for part in parts or PARTS]
     if threads is not None:
         torch.set_num_threads(threads)
     budget = 0.2 if quick else 2.0
     forms = ("plain", "compiled", "fused") if compiled else ("plain", "fused")
-    measured: dict[str, Any] = {"machine": benchmark.machine()}
+    results: dict[str, Any] = {"machine": benchmark.machine()}
     console = Console()
-    console.print(", ".join(f"{name} {value}" for name, value in measured["machine"].items() if value))
-    makers = {
-        Part.routings: lambda: benchmark.routing_rows(list_routings(), forms, budget=budget),
-        Part.networks: lambda: benchmark.network_rows(NETWORKS, budget=2 * budget),
-        Part.scaling: lambda: benchmark.scaling_rows(budget=budget),
+    console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items() if value))
+    measure = {
+        "routings": lambda: benchmark.routing_rows(list_routings(), forms, budget=budget),
+        "networks": lambda: benchmark.network_rows(NETWORKS, budget=2 * budget),
+        "scaling": lambda: benchmark.scaling_rows(budget=budget),
     }
-    for part in parts or list(Part):
-        rows = list(track(makers[part](), description=part.value, console=console, transient=True))
-        measured[part.value] = rows
-        console.print(figures_table(rows))
+    for part in chosen:
+        results[part] = list(track(measure[part](), description=part, console=console, transient=True))
+        console.print(number_table(results[part]))
         console.print()
     if json is not None:
         if json.exists():
-            measured = json_format.loads(json.read_text(encoding="utf-8")) | measured
-        json.write_text(json_format.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        console.print(f"figures in {json}")
+            results = json_format.loads(json.read_text(encoding="utf-8")) | results
+        json.write_text(json_format.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        console.print(f"numbers in {json}")

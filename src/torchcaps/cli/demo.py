@@ -7,11 +7,11 @@ import typer
 
 
 def demo(
-    epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = 60,
-    seed: Annotated[int, typer.Option(help="Of weights and batches.")] = 0,
-    figure: Annotated[Path, typer.Option(metavar="PNG", help="Where to draw the result.")] = Path("demo.png"),
+    epochs: Annotated[int, typer.Option(help="Number of training epochs.")] = 60,
+    seed: Annotated[int, typer.Option(help="Random seed of weights and batches.")] = 0,
+    figure: Annotated[Path, typer.Option(metavar="PNG", help="File for the figure.")] = Path("demo.png"),
 ) -> None:
-    """Watch capsules read two digits though they were trained on one: no download, about a minute.
+    """Train capsules on single digits, then let them read two: about a minute.
 
     [bold]Example[/bold]
 

@@ -1,46 +1,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
-    from torchcaps.data.imageset import ImageSet
+    from torchcaps.training.datasets import Images
 
 
 def evaluate(
     run: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Argument(
             metavar="RUN",
-            help="A run's folder, a weights file, or shipped weights by name; by default the newest run.",
+            help="A run's folder, a weights file, or the name of trained weights that "
+            "torchcaps models lists; by default the newest run.",
         ),
     ] = None,
     data: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Another data set than the run's own, such as two_digits."),
+        str | None, typer.Option(help="Another data set than the run's own, such as two_digits.")
     ] = None,
     data_dir: DataDir = None,
-    split: Annotated[Optional[str], typer.Option(help="Which images; test by default.")] = None,  # noqa: UP045
-    weights: Annotated[str, typer.Option(help="last (the default) or best.")] = "last",
+    split: Annotated[str | None, typer.Option(help="Which images; by default the test images.")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="best|last", help="Which of the run's weights; by default as predict does."),
+    ] = None,
     crops: Annotated[int, typer.Option(help="Average over CROPS² crops of each image.")] = 1,
     figure: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="PNG", help="Where to draw the confusion matrix."),
+        Path | None, typer.Option(metavar="PNG", help="File for a figure of the confusion matrix.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     settings: Settings = None,
 ) -> None:
-    """Test a trained model: accuracy, a table by class, a confusion matrix.
+    """Test a trained model: accuracy, metrics per class, a confusion matrix.
 
     [bold]Examples[/bold]
 
       torchcaps evaluate runs/mnist-shared_capsnet
       torchcaps evaluate shared_capsnet-mnist
-      torchcaps evaluate runs/mnist-shared_capsnet --data two_digits --set overlap=4
+      torchcaps evaluate runs/mnist-shared_capsnet --data two_digits -s overlap=4
       torchcaps evaluate runs/smallnorb --crops 3 --figure confusion.png
       torchcaps evaluate runs/azimuth --split test_novel --json
     """
@@ -48,42 +51,58 @@ def evaluate(
 
     import torch
 
-    from torchcaps.cli.tables import evaluation_tables
+    from torchcaps.cli.tables import print_evaluation
     from torchcaps.data.preprocess import Preprocess
     from torchcaps.models.weights import load_weights
-    from torchcaps.training.evaluation import evaluate as test
-    from torchcaps.training.prediction import find_weights
+    from torchcaps.training.evaluation import evaluate as evaluate_model
 
-    run = run or newest_run()
-    if weights not in ("last", "best"):
-        raise ValueError(f"--weights is last or best, got {weights!r}")
-    path = run / f"{weights}.safetensors" if run.is_dir() else run
-    path = path if path.is_file() else find_weights(run)
-    model, card = load_weights(path)
+    path = choose_weights(run or newest_run("last.safetensors"), weights)
+    with import_hint(path):
+        model, card = load_weights(path)
+        images = load_images(path, data, data_dir, split, option_table(settings))
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    images = load_images(path, data, data_dir, split, option_table(settings))
     preprocess = Preprocess.from_options(card.preprocess)
     if images.image_size != card.image_size and model.any_size and preprocess.crop is None:
         preprocess = Preprocess(standardize=preprocess.standardize)
-    evaluation = test(model, images, preprocess, crops=crops)
+    evaluation = evaluate_model(model, images, preprocess, crops=crops)
     if figure is not None:
         from torchcaps.plots import confusion_figure
 
-        confusion_figure(
-            evaluation, figure, title=f"{card.model} on {data or card.facts.get('data', 'data')}"
-        )
+        name = data or card.facts.get("data", "data")
+        confusion_figure(evaluation, figure, title=f"{card.model} on {name}")
     if as_json:
         typer.echo(json.dumps(evaluation.summary()))
         return
-    evaluation_tables(evaluation)
+    print_evaluation(evaluation)
     if figure is not None:
         typer.echo(f"confusion matrix: {figure}")
 
 
+def choose_weights(run: Path, choice: str | None) -> Path:
+    """The weights file to evaluate: the one that `predict` uses, unless `choice` names another."""
+    from torchcaps._checks import check_choice
+    from torchcaps.training.prediction import find_weights
+
+    if choice is None:
+        return find_weights(run)
+    path = run / f"{check_choice('--weights', choice, ('best', 'last'))}.safetensors"
+    if not path.is_file():
+        raise ValueError(f"--weights {choice}: there is no {path}")
+    return path
+
+
 def load_images(
     weights: Path, data: str | None, data_dir: Path | None, split: str | None, options: dict[str, Any]
-) -> ImageSet:
-    """The images to test on: another data set's, or those that the run or the package tested on."""
+) -> Images:
+    """Load the images to test on.
+
+    Args:
+        weights: the weights file; the recipe beside it, or the one it was trained with, names the data set.
+        data: another data set.
+        data_dir: folder with the data set's files.
+        split: another split than the one for tests.
+        options: options of the data set.
+    """
     from dataclasses import replace
 
     from torchcaps.data import load
@@ -103,7 +122,7 @@ def load_images(
         recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
     if recipe is None or (data and (options or split)):
         if not data:
-            raise ValueError(f"{recipe_file} is not there: say what to test on with --data")
+            raise ValueError(f"there is no {recipe_file}: name the data set to test on with --data")
         return load(data, split or "test", data_dir=data_dir, **options)
     if data and data != recipe.data.name:
         return load_other(recipe, data)

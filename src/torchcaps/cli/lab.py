@@ -28,7 +28,7 @@ def lab(
 
       torchcaps lab
       torchcaps lab --port 9000
-      torchcaps lab --host 0.0.0.0                   accept connections from the whole network
+      torchcaps lab --host 0.0.0.0          accept connections from the network
     """
     try:
         import fastapi

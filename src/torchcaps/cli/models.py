@@ -10,13 +10,13 @@ def models(
     channels: Annotated[int, typer.Option(help="Channels of an image.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of an image.")] = 28,
 ) -> None:
-    """List the models, with their weights counted for some kind of image.
+    """List the models, their parameter counts, and the trained weights.
 
     [bold]Examples[/bold]
 
       torchcaps models
       torchcaps models --classes 5 --channels 2 --size 32
     """
-    from torchcaps.cli.tables import model_table
+    from torchcaps.cli.tables import print_models
 
-    model_table(classes, channels, size)
+    print_models(classes, channels, size)

@@ -1,49 +1,44 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
 RUNS = Path("runs")
 
 Settings = Annotated[
-    Optional[list[str]],  # noqa: UP045 (typer reads this at run time)
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change one value; may be given many times."),
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set one option; may be repeated."),
 ]
 DataDir = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", help="Where the data set's files are, if not in $TORCHCAPS_DATA."
+        "--data-dir",
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        help="Folder with the data set's files, if not $TORCHCAPS_DATA.",
     ),
 ]
 
 
 def option_table(settings: list[str] | None) -> dict[str, Any]:
-    """The table that `key=value` settings make.
+    """Options of a data set from `key=value` settings.
 
     >>> option_table(["size=16", "stereo=false"])
     {'size': 16, 'stereo': False}
     """
-    from torchcaps.training.recipe.toml import parse_value
+    from torchcaps.training.recipe.toml import parse_setting
 
-    table = {}
-    for setting in settings or []:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ValueError(f"a setting is written key=value, such as size=16; got {setting!r}")
-        table[key.strip()] = parse_value(text.strip())
-    return table
+    return dict(parse_setting(setting) for setting in settings or [])
 
 
-def newest_run() -> Path:
-    """The run under `runs/` that was saved last."""
-    saved = sorted(RUNS.glob("*/last.safetensors"), key=lambda path: path.stat().st_mtime)
-    if not saved:
-        raise ValueError(
-            "there is no run in runs/ yet: train a model first, or name a run, or weights that "
-            "torchcaps models lists"
-        )
-    return saved[-1].parent
+def newest_run(file: str) -> Path:
+    """The folder under `runs/` whose `file` was written last."""
+    files = sorted(RUNS.glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
+    if not files:
+        raise ValueError(f"there is no run with a {file} in {RUNS}/: train a model first, or name a run")
+    return files[-1].parent

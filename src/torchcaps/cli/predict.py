@@ -1,32 +1,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import newest_run
 
 
 def predict(
-    images: Annotated[list[Path], typer.Argument(help="Image files of any kind and size.")],
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")],
     run: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(
-            help="A run's folder, a weights file, or shipped weights by name; by default the newest run."
+            help="A run's folder, a weights file, or the name of trained weights that "
+            "torchcaps models lists; by default the newest run."
         ),
     ] = None,
     invert: Annotated[
-        Optional[bool],  # noqa: UP045
+        bool | None,
         typer.Option(
             "--invert/--no-invert",
-            help="Swap dark and light; by default where ink on paper meets a model that learned the reverse.",
+            help="Swap dark and light; by default where the image has a light background "
+            "and the training images a dark one, or the reverse.",
         ),
     ] = None,
     top: Annotated[int, typer.Option(help="How many classes to show.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per image.")] = False,
 ) -> None:
-    """Say what is on a picture.
+    """Classify image files.
 
     [bold]Examples[/bold]
 
@@ -39,10 +42,13 @@ def predict(
 
     from torchcaps.training.prediction import Predictor
 
-    predictor = Predictor.load(run or newest_run())
-    for path, said in zip(images, predictor.files(images, invert=invert)):
+    run = run or newest_run("last.safetensors")
+    with import_hint(run):
+        predictor = Predictor.load(run)
+    for path, prediction in zip(images, predictor.files(images, invert=invert)):
         if as_json:
-            typer.echo(json.dumps({"file": str(path), "label": said.label, "scores": said.scores}))
+            result = {"file": str(path), "label": prediction.label, "scores": prediction.scores}
+            typer.echo(json.dumps(result))
             continue
-        best = list(said.scores.items())[: max(1, top)]
+        best = list(prediction.scores.items())[: max(1, top)]
         typer.echo(f"{path}: " + ", ".join(f"{name} {score:.3f}" for name, score in best))

@@ -1,4 +1,4 @@
-"""Training as it is shown: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a training run: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from torchcaps.training.checkpoint import Position
 LIVE_SECONDS, LINE_SECONDS = 0.25, 15.0
 
 
-def make_progress(*, alone: bool = True) -> Callback:
-    """The watcher that fits where the output goes; `alone` unless the training is a part of something."""
+def make_progress(*, alone: bool = True) -> LineProgress:
+    """The callback for this output; `alone` is as in `LineProgress`."""
     return LiveProgress(alone=alone) if sys.stdout.isatty() else LineProgress(alone=alone)
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, as few as say it.
+    """Hours, minutes and seconds, in the shortest form.
 
     >>> duration(7), duration(125), duration(7325)
     ('7 s', '2:05', '2:02:05')
@@ -36,42 +36,42 @@ def duration(seconds: float) -> str:
 
 
 class LineProgress(Callback):
-    """Prints a line now and then, one per epoch, and the result.
+    """Prints a line at intervals, one per epoch, and the result.
 
     Args:
-        alone: whether a training that was stopped is to be gone on with by itself. One that is part of an
-            experiment is not: the experiment trains in its own way.
+        alone: whether to print the command that resumes a stopped run. Not for a run that is a part of an
+            experiment, which is resumed as a whole.
     """
 
-    every = LINE_SECONDS
+    interval = LINE_SECONDS
 
     def __init__(self, *, alone: bool = True) -> None:
         self.alone = alone
         self.console = Console(highlight=False, soft_wrap=True)
 
-    def begin(self, plan: Plan, position: Position) -> None:
-        """Say what is trained on what."""
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """Print what is trained on what."""
         self.plan = plan
         self.shown_at = time.monotonic()
         self.seconds, self.images = position.seconds, position.images
-        where = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
+        device = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
         self.console.print(
             f"{plan.model} ({plan.num_params:,} parameters) on {plan.data} ({plan.images:,} images), "
-            f"{plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, {where} → {plan.run}"
+            f"{plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, {device} → {plan.run}"
         )
         if position.step:
-            self.console.print(f"going on after step {position.step}")
+            self.console.print(f"resuming after step {position.step}")
 
-    def step(self, position: Position, tally: Tensor) -> None:
-        """Show the state if it is time to."""
+    def on_step_end(self, position: Position, totals: Tensor) -> None:
+        """Show the state if the interval has passed; reading `totals` waits for the device."""
         now = time.monotonic()
-        if now - self.shown_at >= self.every:
+        if now - self.shown_at >= self.interval:
             self.shown_at = now
-            self.show(position, *tally.tolist())
+            self.show(position, *totals.tolist())
 
-    def show(self, position: Position, loss: float, right: float, images: float) -> None:
-        """Print a line."""
-        text = self.text(position, loss / images, right / images)
+    def show(self, position: Position, loss: float, correct: float, images: float) -> None:
+        """Print a line, from sums over the epoch so far."""
+        text = self.text(position, loss / images, correct / images)
         epoch = f"epoch {position.epoch + 1}/{self.plan.epochs}"
         self.console.print(f"{epoch} batch {position.batch}/{self.plan.batches}  {text}")
 
@@ -82,8 +82,8 @@ class LineProgress(Callback):
         left = (self.plan.epochs * self.plan.images - position.images) / max(rate, 1e-9)
         return f"loss {loss:.4f}  accuracy {percent(accuracy)}  {rate:,.0f} images/s  {duration(left)} left"
 
-    def epoch(self, record: dict[str, Any]) -> None:
-        """Print what an epoch came to."""
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        """Print the metrics of an epoch."""
         name = "validation" if "validation" in record else "test"
         self.console.print(
             f"epoch {record['epoch']}/{self.plan.epochs}  loss {record['train']['loss']:.4f}  "
@@ -91,12 +91,12 @@ class LineProgress(Callback):
             f"{record['images_per_second']:,.0f} images/s  {duration(record['seconds'])}"
         )
 
-    def end(self, result: dict[str, Any]) -> None:
-        """Print the result, or how to go on."""
+    def on_train_end(self, result: dict[str, Any]) -> None:
+        """Print the result, or how to resume."""
         if result["status"] != "ended":
-            why = "the budget is used up" if result["status"] == "budget" else "interrupted"
-            hint = f" Go on with: torchcaps train --resume --out {result['run']}" if self.alone else ""
-            self.console.print(f"{why} after step {result['step']}, saved.{hint}")
+            reason = "the time budget is used up" if result["status"] == "budget" else "interrupted"
+            hint = f" To continue: torchcaps train --resume --out {result['run']}" if self.alone else ""
+            self.console.print(f"{reason} after step {result['step']}, saved.{hint}")
             return
         for line in metric_lines(result["metrics"]):
             self.console.print(line)
@@ -106,14 +106,14 @@ class LineProgress(Callback):
 
 
 class LiveProgress(LineProgress):
-    """Shows a bar for the epoch under way."""
+    """Shows a bar for the current epoch."""
 
-    every = LIVE_SECONDS
+    interval = LIVE_SECONDS
     bar: Progress | None = None
 
-    def begin(self, plan: Plan, position: Position) -> None:
-        """Say what is trained on what, and draw the bar."""
-        super().begin(plan, position)
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """Print what is trained on what, and draw the bar."""
+        super().on_train_begin(plan, position)
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -122,23 +122,23 @@ class LiveProgress(LineProgress):
             transient=True,
             auto_refresh=False,
         )
-        at = min(position.epoch + 1, plan.epochs)
-        self.task = self.bar.add_task("", total=plan.batches, epoch=f"{at}/{plan.epochs}", text="")
+        epoch = min(position.epoch + 1, plan.epochs)
+        self.task = self.bar.add_task("", total=plan.batches, epoch=f"{epoch}/{plan.epochs}", text="")
         self.bar.start()
 
-    def show(self, position: Position, loss: float, right: float, images: float) -> None:
+    def show(self, position: Position, loss: float, correct: float, images: float) -> None:
         """Move the bar."""
         epoch = f"{position.epoch + 1}/{self.plan.epochs}"
-        text = self.text(position, loss / images, right / images)
+        text = self.text(position, loss / images, correct / images)
         assert self.bar is not None
         self.bar.update(self.task, completed=position.batch, epoch=epoch, text=text, refresh=True)
 
-    def end(self, result: dict[str, Any]) -> None:
-        """Take the bar away and print the result."""
+    def on_train_end(self, result: dict[str, Any]) -> None:
+        """Remove the bar and print the result."""
         self.close()
-        super().end(result)
+        super().on_train_end(result)
 
     def close(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal."""
         if self.bar is not None:
             self.bar.stop()

@@ -45,6 +45,10 @@ def reproduce(
         return
     if name is None:
         raise ValueError("give the name of an experiment; torchcaps reproduce --list shows all names")
+    from torchcaps._extras import require
+
+    # Checked before hours of training rather than when the figures are drawn.
+    require("matplotlib", extra="figures", purpose="the report of an experiment")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
     from torchcaps.experiments.framework.run import reproduce as run

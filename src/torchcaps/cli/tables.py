@@ -1,4 +1,4 @@
-"""What the commands print, as tables."""
+"""Tables that the commands print."""
 
 from __future__ import annotations
 
@@ -14,39 +14,43 @@ if TYPE_CHECKING:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without ornaments; columns that start with `>` are numbers, with `=` names to copy."""
+    """A table without borders.
+
+    Args:
+        columns: the headings. One that starts with `>` is aligned right, for numbers; the cells below one
+            that starts with `=` are never broken, so that names can be copied.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        # A long word is broken rather than cut off: nothing that was measured goes missing.
         table.add_column(
             column.lstrip(">="),
             justify="right" if column.startswith(">") else "left",
-            overflow="fold",
+            overflow="fold",  # by default a long word would be cut off
             no_wrap=column.startswith("="),
         )
     return table
 
 
 def wide_console(*, soft_wrap: bool = False) -> Console:
-    """Standard output; a pipe has no width of its own, and 80 columns would cut names and numbers."""
+    """Standard output; 160 columns in a pipe, where rich's default of 80 would break names and numbers."""
     return Console(highlight=False, soft_wrap=soft_wrap, width=None if sys.stdout.isatty() else 160)
 
 
-def figures_table(rows: list[dict[str, Any]]) -> Table:
-    """Measured rows, numbers to three figures; a column is there if any row has it."""
+def number_table(rows: list[dict[str, Any]]) -> Table:
+    """Measurements, with numbers to three digits; the columns are the keys of all rows."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     numeric = {c for c in columns if all(isinstance(row.get(c, 0), (int, float)) for row in rows)}
     table = plain_table(*(f">{c}" if c in numeric else c for c in columns))
     for row in rows:
         cells = [row.get(column, "") for column in columns]
-        table.add_row(*(three_figures(cell) if isinstance(cell, float) else str(cell) for cell in cells))
+        table.add_row(*(three_digits(cell) if isinstance(cell, float) else str(cell) for cell in cells))
     return table
 
 
-def three_figures(number: float) -> str:
-    """A measured number, no more exact than it is.
+def three_digits(number: float) -> str:
+    """A measured number, rounded to three digits.
 
-    >>> three_figures(0.07654), three_figures(12.345), three_figures(4321.0)
+    >>> three_digits(0.07654), three_digits(12.345), three_digits(4321.0)
     ('0.0765', '12.3', '4321')
     """
     return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
@@ -65,7 +69,7 @@ def metric_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
     """One line for each data set that a model was tested on."""
     lines = []
     for name, numbers in metrics.items():
-        text = f"{name}: {percent(numbers['accuracy'])} right, error {percent(numbers['error'])}"
+        text = f"{name}: accuracy {percent(numbers['accuracy'])}, error {percent(numbers['error'])}"
         text += f" of {numbers['count']:,} images"
         if name not in ("test", "validation", "test_crops"):
             text += f"; {percent(numbers['accuracy_above_half'])} with every score above 0.5"
@@ -75,14 +79,14 @@ def metric_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
-def evaluation_tables(evaluation: Evaluation) -> None:
-    """Print the metrics, then recall and precision by class."""
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the metrics, then recall and precision per class."""
     console = Console(highlight=False)
     table = plain_table("metric", ">value")
     table.add_row("images", f"{evaluation.count:,}")
     table.add_row("accuracy", percent(evaluation.accuracy))
     table.add_row("error", percent(evaluation.error))
-    table.add_row("accuracy, every score above 0.5", percent(evaluation.likely))
+    table.add_row("accuracy, every score above 0.5", percent(evaluation.accuracy_above_half))
     if evaluation.reconstruction is not None:
         table.add_row("reconstruction error", f"{evaluation.reconstruction:.3f}")
     console.print(table)
@@ -95,83 +99,83 @@ def evaluation_tables(evaluation: Evaluation) -> None:
         console.print(table)
 
 
-def model_table(classes: int, channels: int, size: int) -> None:
-    """Print all models with the number of their weights."""
+def print_models(classes: int, channels: int, size: int) -> None:
+    """Print all models with their numbers of parameters, then the trained weights."""
     import torch
 
     from torchcaps.models import create_model, list_models, model_info
 
-    table = plain_table("=model", ">weights", "what it is")
+    table = plain_table("=model", ">parameters", "description")
     for name in list_models():
         try:
-            # Built without memory for the weights: only their shapes are asked for.
+            # On the meta device a model has shapes but takes no memory.
             with torch.device("meta"):
                 model = create_model(name, num_classes=classes, in_channels=channels, image_size=size)
-            weights = f"{sum(parameter.numel() for parameter in model.parameters()):,}"
+            count = f"{sum(parameter.numel() for parameter in model.parameters()):,}"
         except ValueError:
-            weights = "too small"
-        table.add_row(name, weights, first_line(model_info(name).constructor))
+            count = "image too small"
+        table.add_row(name, count, first_line(model_info(name).constructor))
     console = wide_console()
     console.print(table)
-    console.print(f"\nWeights for {classes} classes and {channels}×{size}×{size} images.")
-    shipped_table(console)
+    console.print(f"\nParameters for {classes} classes and {channels}×{size}×{size} images.")
+    print_pretrained(console)
 
 
-def shipped_table(console: Console) -> None:
+def print_pretrained(console: Console) -> None:
     """Print the trained weights that come with the package."""
     from torchcaps.models import list_pretrained
 
-    table = plain_table("=trained", "=on", ">weights", ">accuracy", ">size", "=recipe")
+    table = plain_table("=model", "=data", ">parameters", ">accuracy", ">size", "=recipe")
     entries = list_pretrained()
     for entry in entries:
-        right = percent(entry["metrics"]["test"]["accuracy"])
+        accuracy = percent(entry["metrics"]["test"]["accuracy"])
         size = f"{entry['bytes'] / 1e6:.1f} MB"
-        table.add_row(entry["model"], entry["data"], f"{entry['num_params']:,}", right, size, entry["recipe"])
+        num_params = f"{entry['num_params']:,}"
+        table.add_row(entry["model"], entry["data"], num_params, accuracy, size, entry["recipe"])
     if entries:
-        console.print("\nTrained weights in the package: create_model(name, pretrained=data)\n")
+        console.print("\nTrained weights in the package: create_model(model, pretrained=data)\n")
         console.print(table)
         console.print("\nOn the command line: torchcaps predict digit.png --run capsnet_small-mnist")
 
 
 def claim_table() -> None:
-    """Print all experiments, with what they need and how long they take."""
+    """Print all experiments, with the data they need and how long they take."""
     from torchcaps.experiments.listing import list_claims
 
-    table = plain_table("experiment", "the claim", "needs", ">minutes")
+    table = plain_table("experiment", "claim", "data", ">minutes")
     for claim in list_claims():
         table.add_row(claim.name, claim.claim, claim.data, str(claim.minutes))
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        "\nMinutes as estimated for 2 CPU cores; every one has a --quick form of at most 3, "
-        "which needs nothing."
+        "\nMinutes are estimates for 2 CPU cores. With --quick, each takes at most 3 minutes "
+        "and downloads nothing."
     )
 
 
-def dataset_table() -> None:
+def print_datasets() -> None:
     """Print all data sets."""
     from torchcaps.data import dataset_info, list_datasets
 
-    table = plain_table("data set", "what it is")
+    table = plain_table("data set", "description")
     for name in list_datasets():
         table.add_row(name, first_line(dataset_info(name).loader))
     Console(highlight=False).print(table)
 
 
-def show_dataset(name: str, split: str, images: ImageSet) -> None:
+def print_dataset(name: str, split: str, images: ImageSet) -> None:
     """Print what a data set holds."""
     table = plain_table("", "")
     table.show_header = False
+    shape = "×".join(str(size) for size in (images.in_channels, *images.image_size))
     table.add_row("data set", f"{name} ({split})")
-    table.add_row(
-        "images", f"{len(images):,} of {'×'.join(map(str, (images.in_channels, *images.image_size)))}"
-    )
+    table.add_row("images", f"{len(images):,} of {shape}")
     table.add_row("classes", ", ".join(images.classes))
     if images.metadata:
-        table.add_row("also known", ", ".join(images.metadata))
+        table.add_row("metadata", ", ".join(images.metadata))
     Console(highlight=False).print(table)
 
 
-def first_line(thing: object) -> str:
+def first_line(documented: object) -> str:
     """The first line of a docstring."""
-    return (thing.__doc__ or "").strip().partition("\n")[0]
+    return (documented.__doc__ or "").strip().partition("\n")[0]

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torchcaps.cli.options import RUNS, DataDir, Settings
+from torchcaps.cli.imports import import_hint
+from torchcaps.cli.options import RUNS, DataDir, Settings, newest_run
 
-# What shells say of a program that Ctrl-C ended.
+# The exit code of a program that Ctrl-C ended.
 INTERRUPTED = 130
 
 if TYPE_CHECKING:
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe_file: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Argument(metavar="RECIPE", help="A recipe's name, or a TOML file."),
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="The name of a recipe, or a TOML file.")
     ] = None,
-    recipe: Annotated[Optional[str], typer.Option(help="The same, as an option.")] = None,  # noqa: UP045
-    model: Annotated[Optional[str], typer.Option(help="A model (see: torchcaps models).")] = None,  # noqa: UP045
+    model: Annotated[str | None, typer.Option(help="A model; see torchcaps models.")] = None,
     data: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="A data set (see: torchcaps data), or folder:PATH for your own images."),
+        str | None,
+        typer.Option(help="A data set, see torchcaps data; or folder:PATH for your own images."),
     ] = None,
     data_dir: DataDir = None,
-    epochs: Annotated[Optional[int], typer.Option(help="Passes over the training images.")] = None,  # noqa: UP045
-    out: Annotated[Optional[Path], typer.Option(help="The run's folder; by default in runs/.")] = None,  # noqa: UP045
-    seed: Annotated[Optional[int], typer.Option(help="Of the initial weights and the batches.")] = None,  # noqa: UP045
+    epochs: Annotated[int | None, typer.Option(help="Number of training epochs.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; by default a new one in runs/.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of weights and batches.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out, or the newest.")
+        bool, typer.Option("--resume", help="Continue the run in --out, or the newest run.")
     ] = False,
     budget: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="TIME", help="Stop after 90m, 1h30m, 45s …, saved."),
+        str | None,
+        typer.Option(metavar="TIME", help="Save and stop after this time, such as 45s, 90m or 1h30m."),
     ] = None,
-    save_every: Annotated[str, typer.Option(metavar="TIME", help="Save the state so often.")] = "2m",
+    save_every: Annotated[
+        str, typer.Option(metavar="TIME", help="Save the state each time this has passed.")
+    ] = "2m",
     settings: Settings = None,
 ) -> None:
     """Train a model.
@@ -49,70 +49,49 @@ def train(
       torchcaps train --resume --out runs/first
       torchcaps train recipes/mnist-capsnet.toml --set optimizer.lr=3e-4
       torchcaps train --model capsnet_small --data folder:photos
-      torchcaps train --model matrix_capsnet_small --data smallnorb --data-dir PATH
+      torchcaps train --model norb_cnn --data smallnorb --data-dir norb
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
     from torchcaps.cli.progress import make_progress
+    from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
-    from torchcaps.training.engine import train as run_training
     from torchcaps.training.recipe import Recipe
 
-    if recipe and recipe_file:
-        raise ValueError("the recipe is given twice: as an argument and with --recipe")
-    name = recipe or recipe_file
-    if resume and not name and not model:
-        out = out or newest_state()
-        known = out / "recipe.toml"
-        if not known.is_file():
+    if resume and not recipe and not model:
+        out = out or newest_run("recipe.toml")
+        if not (out / "recipe.toml").is_file():
             raise ValueError(f"{out} holds no run to resume")
-        chosen = Recipe.from_file(known)
-        label = out.name
+        with import_hint(out):
+            chosen, label = Recipe.from_file(out / "recipe.toml"), out.name
     else:
-        chosen, label = choose(name, model, data)
+        chosen, label = choose_recipe(recipe, model, data)
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
-    chosen = chosen.override(changes)
-    result = run_training(
-        chosen,
-        out or free_folder(label, resume=resume),
-        resume=resume,
-        budget=None if budget is None else parse_duration(budget),
-        save_every=parse_duration(save_every),
-        watch=make_progress(),
-    )
+    with import_hint(out or RUNS / label):
+        result = run_training(
+            chosen.override(changes),
+            out,
+            name=label,
+            resume=resume,
+            budget=None if budget is None else parse_duration(budget),
+            save_every=parse_duration(save_every),
+            callbacks=[make_progress()],
+        )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def choose(name: str | None, model: str | None, data: str | None) -> tuple[Recipe, str]:
-    """The recipe that the options mean, and a name for its run."""
+def choose_recipe(name: str | None, model: str | None, data: str | None) -> tuple[Recipe, str]:
+    """The recipe that the options name, and a name for its run."""
     from torchcaps.training.recipe.defaults import default_recipe
     from torchcaps.training.recipe.files import load_recipe
 
     if name:
-        chosen = load_recipe(name)
+        recipe = load_recipe(name)
         changes = [f"model.name={model}"] * bool(model) + [f"data.name={data}"] * bool(data)
-        return chosen.override(changes), Path(name).stem
+        return recipe.override(changes), Path(name).stem
     if not model or not data:
-        raise ValueError("say what to train: a recipe, or --model and --data (see torchcaps train --help)")
+        raise ValueError("name a recipe, or both --model and --data (see torchcaps train --help)")
     return default_recipe(model, data), f"{Path(data).name.replace(':', '-')}-{model}"
-
-
-def free_folder(label: str, *, resume: bool) -> Path:
-    """`runs/label`, or with the first number that is free; the one that is there if it shall go on."""
-    folder, number = RUNS / label, 1
-    # Only the first process makes the folder; the others must not mistake it for an older run.
-    while folder.exists() and not resume and os.environ.get("RANK", "0") == "0":
-        number += 1
-        folder = RUNS / f"{label}-{number}"
-    return folder
-
-
-def newest_state() -> Path:
-    """The run under `runs/` that was worked on last."""
-    found = sorted(RUNS.glob("*/recipe.toml"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise ValueError("there is no run in runs/ to resume: say which with --out")
-    return found[-1].parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +12,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
+from torchcaps._checks import WHOLE
 from torchcaps.data.imagefiles import ImageFileSet
 from torchcaps.errors import DataError
 
 Key = tuple[int, int]
 """Seed and index of an item."""
-
-IMAGE = "a tensor [C, H, W] of uint8, or of floats in 0..1"
 
 
 class ItemReader(Dataset[Any]):
@@ -47,8 +45,8 @@ class ItemReader(Dataset[Any]):
                     if self.may_be_random:
                         seed_random_state(seed)
                     image, label = split_item(self.dataset[index], index)
-                    images.append(check_image(image, index))
-                    labels.append(check_label(label, index))
+                    images.append(to_image(image, index))
+                    labels.append(to_label(label, index))
             indices = [index for _, index in keys]
             return stack("image", images, indices), stack("label", labels, indices)
         except DataError as fault:
@@ -59,41 +57,60 @@ def split_item(item: object, index: int) -> tuple[object, object]:
     """Split an item into image and label."""
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         size = f" of length {len(item)}" if isinstance(item, (tuple, list)) else ""
-        raise DataError(f"item {index} must be (image, label), got {type(item).__name__}{size}")
+        raise DataError(
+            f"item {index}: the data set must give pairs (image, label), got {type(item).__name__}{size}"
+        )
     return item[0], item[1]
 
 
-def check_image(image: object, index: int) -> Tensor:
-    """Check one image, and convert floats to float32.
+def to_image(value: object, index: int) -> Tensor:
+    """Convert an image to a tensor `[C, H, W]`, uint8 or float32.
 
-    >>> check_image(torch.full((1, 8, 8), 255.0), 7)
-    Traceback (most recent call last):
-    torchcaps.errors.DataError: image 7 must have float values in 0..1, got 255.0 to 255.0; divide them by 255
+    Args:
+        value: a tensor `[C, H, W]`, a PIL image, or an array `[H, W]` or `[H, W, C]`: uint8 or finite floats.
+        index: of the item, for an error.
+
+    Example:
+        >>> to_image(np.zeros((8, 8, 3), dtype=np.uint8), 0).shape
+        torch.Size([3, 8, 8])
+        >>> to_image("cat.png", 7)
+        Traceback (most recent call last):
+        torchcaps.errors.DataError: item 7: an image must be a tensor, a PIL image or an array, got str
     """
-    if not isinstance(image, Tensor):
-        raise DataError(f"image {index} must be {IMAGE}, got {type(image).__name__}")
-    if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
-        raise DataError(f"image {index} must be {IMAGE}, got {image.dtype} {list(image.shape)}")
-    if image.dtype == torch.uint8 or not image.numel():
-        return image
-    low, high = float(image.min()), float(image.max())
-    if not 0 <= low <= high <= 1:
-        advice = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
-        raise DataError(f"image {index} must have float values in 0..1, got {low} to {high}{advice}")
-    return image.float()
+    if hasattr(value, "getbands"):  # a PIL image
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        if value.ndim not in (2, 3):
+            raise DataError(f"item {index}: an array must be [H, W] or [H, W, C], got {list(value.shape)}")
+        array = torch.tensor(np.ascontiguousarray(value))
+        value = array.unsqueeze(0) if array.ndim == 2 else array.permute(2, 0, 1)
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        raise DataError(f"item {index}: an image must be a tensor, a PIL image or an array, got {kind}")
+    if value.ndim != 3:
+        raise DataError(f"item {index}: an image must be [C, H, W], got {list(value.shape)}")
+    if value.dtype == torch.uint8:
+        return value.contiguous()
+    if not value.is_floating_point():
+        raise DataError(f"item {index}: pixels must be uint8 (0 to 255) or float, got {value.dtype}")
+    if not value.isfinite().all():
+        raise DataError(f"item {index}: a pixel is not a finite number")
+    return value.float().contiguous()
 
 
-def check_label(label: Any, index: int) -> Tensor:
-    """Check one label, and convert it to int64 `[]` or `[K]`."""
-    if isinstance(label, Tensor) and label.ndim == 1 and not label.is_floating_point():
-        return label.long()
+def to_label(value: Any, index: int) -> Tensor:
+    """Convert a label to int64 `[]`, or `[K]` where an image holds K objects.
+
+    >>> to_label(3, 0), to_label([1, 2], 0)
+    (tensor(3), tensor([1, 2]))
+    """
     try:
-        return torch.tensor(operator.index(label))
-    except (TypeError, ValueError):
-        got = f"{label.dtype} {list(label.shape)}" if isinstance(label, Tensor) else repr(label)
-        raise DataError(
-            f"label {index} must be a class number, or a tensor [K] of class numbers, got {got}"
-        ) from None
+        label = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        label = None
+    if label is None or label.dtype not in (*WHOLE, torch.bool) or label.ndim > 1 or not label.numel():
+        raise DataError(f"item {index}: a label must be a whole number, or K of them, got {value!r}")
+    return label.long()
 
 
 def stack(name: str, rows: Sequence[Tensor], indices: Sequence[int]) -> Tensor:

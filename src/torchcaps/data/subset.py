@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from torchcaps._checks import check_count
-from torchcaps.data.imagefiles import ImageFileSet
-from torchcaps.data.imageset import ImageSet
 
-Images = TypeVar("Images", ImageSet, ImageFileSet)
+# Any data set with len(), labels, classes, num_classes and select().
+Images = TypeVar("Images", bound=Any)
 
 
 def limit_images(
@@ -23,8 +22,8 @@ def limit_images(
     Args:
         images: the data set.
         total: images to keep at most. Classes get equal numbers; a class with too few images gives all it
-            has, and the others share the rest. Where each image holds several objects (labels `[N, K]`),
-            images are drawn without regard to their classes.
+            has, and the others share the rest. Where each image holds several objects (labels `[N, K]`), or
+            where `images.labels` is `None`, images are drawn without regard to their classes.
         per_class: images to keep of each class, instead of `total`.
         seed: of the draw.
 
@@ -45,17 +44,20 @@ def limit_images(
     if total is not None and per_class is not None:
         raise ValueError(f"give either limit or limit_per_class, got {total!r} and {per_class!r}")
     generator = torch.Generator().manual_seed(seed)
+    one_class = images.labels is not None and images.labels.ndim == 1
     if total is not None:
         check_count("limit", total)
-        if images.labels.ndim == 2:
+        if not one_class:
             order = torch.randperm(len(images), generator=generator)
             return images.select(order[:total].sort().values)
         counts = images.labels.bincount(minlength=images.num_classes)
         return images.select(draw(images.labels, share(counts.tolist(), total), generator))
     if per_class is not None:
         check_count("limit_per_class", per_class)
-        if images.labels.ndim == 2:
-            raise ValueError("limit_per_class needs one class per image, but labels are [N, K]; use limit")
+        if not one_class:
+            raise ValueError(
+                "limit_per_class needs a data set that knows the one class of each image; use limit instead"
+            )
         for name, count in zip(images.classes, images.labels.bincount(minlength=images.num_classes).tolist()):
             if count < per_class:
                 raise ValueError(

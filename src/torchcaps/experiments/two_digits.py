@@ -90,7 +90,11 @@ def measure(study: Study, name: str, model: Model, single: ImageSet, pairs: Imag
 
     def compute() -> dict[str, float]:
         one, two = evaluate(model, single), evaluate(model, pairs)
-        return {"single": 100 * one.accuracy, "both": 100 * two.accuracy, "above_half": 100 * two.likely}
+        return {
+            "single": 100 * one.accuracy,
+            "both": 100 * two.accuracy,
+            "above_half": 100 * two.accuracy_above_half,
+        }
 
     values = study.cached(f"accuracy of {name}", compute)
     for key, value in values.items():

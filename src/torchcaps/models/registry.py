@@ -106,7 +106,7 @@ def create_model(
 
     With `pretrained`, sizes and options default to those of the weights. Another number of classes gives the
     network a new class layer; another number of channels averages or repeats the first convolution's filters.
-    Layers that do not fit any more start anew: their names are in `model.new_parameters`.
+    Parameters that no longer fit are initialized again: their names are in `model.new_parameters`.
 
     Args:
         name: one of `list_models()`.

@@ -17,6 +17,9 @@ from torchcaps.errors import RunError
 from torchcaps.models.base import Model
 from torchcaps.models.registry import create_model
 
+# How the card names a model that is not registered: its class comes after this.
+OBJECT = "object:"
+
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -48,7 +51,7 @@ class ModelCard:
 
 
 def save_weights(path: str | Path, model: nn.Module, card: ModelCard) -> None:
-    """Write a model's weights and its card, whole or not at all."""
+    """Write a model's weights and its card; a failure leaves the old file as it was."""
     write_tensors(path, model.state_dict(), asdict(card))
 
 
@@ -70,12 +73,44 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
         card = ModelCard(**table)
     except (KeyError, TypeError) as fault:
         raise RunError(f"{path} holds no description of a torchcaps model ({fault})") from None
+    if card.model.startswith(OBJECT):
+        raise RunError(
+            f"{path} holds weights of {card.model.removeprefix(OBJECT)}, which is not a registered model: "
+            "build that model yourself and call torchcaps.models.weights.load_into(model, path)"
+        )
     model = card.build()
+    _load(model, tensors, path)
+    return model.eval(), card
+
+
+def load_into(model: nn.Module, path: str | Path) -> nn.Module:
+    """Give your own model the weights of a file, such as those that `torchcaps.fit` wrote.
+
+    Args:
+        model: built as the one that was saved.
+        path: of a weights file.
+
+    Returns:
+        The same model; its mode is left as it is.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> card = ModelCard("object:Linear", {}, 2, 1, (1, 1), ("a", "b"))
+        >>> with TemporaryDirectory() as folder:
+        ...     save_weights(f"{folder}/last.safetensors", nn.Linear(1, 2), card)
+        ...     load_into(nn.Linear(1, 2), f"{folder}/last.safetensors")
+        Linear(in_features=1, out_features=2, bias=True)
+    """
+    tensors, _ = read_tensors(path)
+    _load(model, tensors, path)
+    return model
+
+
+def _load(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
     try:
         model.load_state_dict(tensors)
     except RuntimeError as fault:
-        raise RunError(f"{path} does not fit {card.model}: {fault}") from None
-    return model.eval(), card
+        raise RunError(f"{path} does not fit {type(model).__name__}: {fault}") from None
 
 
 # Raised when what a file holds, or what it is called there, changes.
@@ -84,9 +119,14 @@ FORMAT = 2
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], table: Mapping[str, Any]) -> None:
     """Write tensors with a JSON table in the header: temporary file, flushed to the disk, renamed."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        value = tensor.detach().cpu().contiguous()
+        # Tied weights share their memory, which the format does not allow.
+        shared = any(value.data_ptr() == other.data_ptr() for other in plain.values())
+        plain[name] = value.clone() if shared else value
     with replaced_on_success(path) as temporary:
-        # Written here rather than by safetensors, which makes files that nobody else may read.
+        # Written here rather than by safetensors, whose files only their owner may read.
         temporary.write_bytes(save(plain, {"torchcaps": json.dumps({"format": FORMAT, **table})}))
 
 

@@ -14,16 +14,16 @@ from torchcaps.capsules import Capsules
 from torchcaps.votes import Votes, at_least_float32, weighted_sum
 
 
-def dead(dtype: torch.dtype) -> float:
+def min_mass(dtype: torch.dtype) -> float:
     r"""The mass below which a parent counts as having no votes.
 
     Two limits of the type decide it. The slope of a mean with respect to a weight is (vote - mean) / mass:
     with a mass of at least 1e-20, 1 / mass is at most 1e20, and float32, which ends at 3e38, leaves 1e18 for
     the other factor. And a weight below 1e-38 is 0 in float32: beside a mass of at least 1e-20, what is lost
-    is less than 1e-18 of it per child, far below rounding. So 1e-20 lies in the middle of the exponents of
+    is less than 1e-18 of it per child, far below rounding. So 1e-20 is in the middle of the exponents of
     float32; 1e-200 leaves float64 as much above, and far more than it needs.
 
-    >>> dead(torch.float32), dead(torch.float64)
+    >>> min_mass(torch.float32), min_mass(torch.float64)
     (1e-20, 1e-200)
     """
     return 1e-20 if dtype == torch.float32 else 1e-200
@@ -168,7 +168,7 @@ def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor,
     after it was rounded.
     """
     mass = weight.sum(2)
-    alive = mass > dead(mass.dtype)
+    alive = mass > min_mass(mass.dtype)
     share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
     center = realize(weighted_sum(votes, share).detach())
     shift = weighted_sum(votes - center.unsqueeze(2), share)

@@ -9,7 +9,7 @@ from torchcaps._checks import check_choice, check_count, check_flag
 from torchcaps._compiling import realize
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.kernels import dynamic as kernel
-from torchcaps.routing.base import Routing, RoutingOutput, dead, length_logit
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit, min_mass
 from torchcaps.votes import Votes, agreement, at_least_float32, weighted_sum
 
 
@@ -30,7 +30,7 @@ def logits_of(votes: Votes, coupling: Tensor) -> Tensor:
         >>> logits_of(votes, torch.tensor([[[[0.25, 0.5, 0.25, 0.0]]]]))
         tensor([[[[  0.0000,   0.6931,   0.0000, -44.6654]]]])
     """
-    least = dead(coupling.dtype)
+    least = min_mass(coupling.dtype)
     return coupling.clamp(min=least).log() - votes.uniform().clamp(min=least).log()
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import Routing, RoutingOutput, dead, precise_mean
+from torchcaps.routing.base import Routing, RoutingOutput, min_mass, precise_mean
 from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
@@ -113,8 +113,8 @@ class EMRouting(Routing):
                 presence, log_prior = torch.sigmoid(logits), F.logsigmoid(logits)
             else:
                 total = child.sum(2) if self.activation == "mixing" else mass.sum((1, 2), keepdim=True)
-                presence = mass / total.clamp(min=dead(mass.dtype))
-                logits = log_prior = presence.clamp(min=dead(mass.dtype)).log()
+                presence = mass / total.clamp(min=min_mass(mass.dtype))
+                logits = log_prior = presence.clamp(min=min_mass(mass.dtype)).log()
             yield RoutingOutput(mean, presence, logits, assignment)
             if iteration < self.iterations - 1:
                 log_density = votes.reduce(self.gaussian.log_density, mean, spread, low)
@@ -123,6 +123,21 @@ class EMRouting(Routing):
                 # mean over the parents, which the backward pass of a softmax subtracts, is subtracted here
                 # first, so that the second mean is near 0 and its rounding does not matter.
                 assignment = assignment + assignment.detach() * (1 - votes._total(assignment))
+
+    @torch.no_grad()
+    def covariances(self, votes: Votes, coupling: Tensor) -> Tensor:
+        """The covariance matrices of the Gaussians that belong to these couplings.
+
+        Args:
+            votes: the votes, all of children with activation 1.
+            coupling: `[B, P, I, J]`, as in one iteration of `history`.
+
+        Returns:
+            `[B, P, J, D, D]`.
+        """
+        mean, low, _, share = votes.reduce(precise_mean, coupling)
+        spread = votes.reduce(self.gaussian.fit, share, mean, low)
+        return self.gaussian.covariance(spread, votes.pose_dim)
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """See `Routing.fused`; the kernel has the paper's covariance, and does not serve subclasses."""

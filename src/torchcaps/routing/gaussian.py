@@ -62,6 +62,10 @@ class Gaussian(ABC):
         """Log density of each vote under each cluster, `[B, P, I, J]`."""
 
     @abstractmethod
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The covariance matrices of clusters in `size` dimensions, `[B, P, J, size, size]`."""
+
+    @abstractmethod
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """What a vote of `size` numbers costs to code, per unit of mass, `[B, P, J]`."""
 
@@ -82,6 +86,10 @@ class Diagonal(Gaussian):
         size = votes.shape[-1]
         volume = spread.log().expand_as(mean).sum(-1) + size * math.log(2 * math.pi)
         return -0.5 * (distance + volume.unsqueeze(2))
+
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The variances on the diagonal."""
+        return torch.diag_embed(spread.expand(*spread.shape[:-1], size))
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """Sum of log standard deviations."""
@@ -116,6 +124,10 @@ class Fixed(Gaussian):
         distance = (deviation(votes, mean, low) / self.sigma).square().sum(-1).clamp(max=MAX_SQ_DISTANCE)
         return -0.5 * distance - votes.shape[-1] * math.log(self.sigma * math.sqrt(2 * math.pi))
 
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The constant σ² on the diagonal."""
+        return torch.diag_embed(torch.full_like(spread, self.sigma**2))
+
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """Cross-entropy under σ."""
         return ((spread / self.sigma / self.sigma - 1) / 2 + math.log(self.sigma)).sum(-1)
@@ -142,6 +154,10 @@ class Full(Gaussian):
         distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
         return (-0.5 * (distance + volume + votes.shape[-1] * math.log(2 * math.pi))).to(votes.dtype)
+
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The product of the Cholesky factor with its transpose."""
+        return spread @ spread.mT
 
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """Half the log determinant."""

@@ -4,7 +4,6 @@ from torchcaps.models.weights import load_weights as load_weights
 from torchcaps.models.weights import save_weights as save_weights
 from torchcaps.plots import confusion_figure as confusion_figure
 from torchcaps.training.callbacks import Callback as Callback
-from torchcaps.training.engine import train as train
 from torchcaps.training.evaluation import evaluate as evaluate
 from torchcaps.training.metrics import Evaluation as Evaluation
 from torchcaps.training.prediction import Prediction as Prediction
@@ -22,3 +21,5 @@ from torchcaps.training.recipe import (
 from torchcaps.training.recipe import (
     load_recipe as load_recipe,
 )
+from torchcaps.training.trainer import fit as fit
+from torchcaps.training.trainer import train as train

@@ -4,6 +4,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -28,29 +29,79 @@ class Plan(NamedTuple):
 
 
 class Callback:
-    """Is told how training goes, and here does nothing; the command line has one that talks.
+    """Base class of what follows a training; its methods do nothing.
 
-    All of it is called in the main process only.
+    They are called in the main process only.
+
+    Example:
+        >>> class PrintEpochs(Callback):
+        ...     def on_epoch_end(self, record):
+        ...         print(record["epoch"], record["train"]["loss"])
     """
 
-    def begin(self, plan: Plan, position: Position) -> None:
-        """Training starts, or goes on from a position."""
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """Training starts, or continues from a position."""
 
-    def step(self, position: Position, tally: Tensor) -> None:
+    def on_step_end(self, position: Position, totals: Tensor) -> None:
         """A batch is done.
 
-        `tally` is loss, images right and images of this process in this epoch, on the device: reading it
-        waits for the device, so do it seldom.
+        Args:
+            position: where the run is; do not change it.
+            totals: loss, images right and images, summed over this process's part of this epoch. They are on
+                the device: reading them waits for it, so do not read them at every step.
         """
 
-    def epoch(self, record: dict[str, Any]) -> None:
-        """An epoch is done and tested."""
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        """An epoch is done and tested; `record` is its line in `metrics.jsonl`."""
 
-    def end(self, result: dict[str, Any]) -> None:
-        """The run is over, or paused."""
+    def on_train_end(self, result: dict[str, Any]) -> None:
+        """The run has ended or is paused; `result` is what `result.json` holds."""
 
     def close(self) -> None:
-        """Nothing more will come, be it that the run failed."""
+        """Nothing more will be called. This one is called after an error too."""
+
+
+class CallbackList(Callback):
+    """Calls several callbacks, one after the other.
+
+    >>> class Name(Callback):
+    ...     def close(self):
+    ...         print("closed")
+    >>> CallbackList([Name(), Name()]).close()
+    closed
+    closed
+    """
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self.callbacks = list(callbacks)
+        for each in self.callbacks:
+            if not isinstance(each, Callback):
+                raise ValueError(f"callbacks must be objects of torchcaps.training.Callback, got {each!r}")
+
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.on_train_begin(plan, position)
+
+    def on_step_end(self, position: Position, totals: Tensor) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.on_step_end(position, totals)
+
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.on_epoch_end(record)
+
+    def on_train_end(self, result: dict[str, Any]) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.on_train_end(result)
+
+    def close(self) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.close()
 
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -74,9 +125,9 @@ def parse_duration(text: str) -> float:
 
 
 class Stopper:
-    """Knows when to stop: the budget is used up, or someone asked (Ctrl-C, a termination signal).
+    """Tells when to stop: at the end of a time budget, or at Ctrl-C or a termination signal.
 
-    A signal only sets a flag, so that the step under way is finished and saved; a second one interrupts.
+    A signal only sets a flag, so that the current step is finished and saved; a second one interrupts.
 
     Args:
         budget: seconds, counted from now.
@@ -89,28 +140,30 @@ class Stopper:
 
     def __init__(self, budget: float | None = None) -> None:
         self.deadline = None if budget is None else time.monotonic() + budget
-        self.asked = False
-        self.before: dict[int, Any] = {}
+        self.signaled = False
+        self.previous_handlers: dict[int, Any] = {}
 
     def reason(self, needed: float = 0.0) -> str:
-        """Why to stop now, or nothing; `needed` are the seconds that saving and the report will take."""
-        if self.asked:
+        """Why to stop now, or an empty string; `needed` are the seconds that saving and tests will take."""
+        if self.signaled:
             return "interrupted"
         if self.deadline is not None and time.monotonic() + needed >= self.deadline:
             return "budget"
         return ""
 
     def __enter__(self) -> Stopper:
-        # Handlers can be set in the main thread only; elsewhere (a notebook's worker) there is just no flag.
+        # Handlers can be set in the main thread only; elsewhere (a notebook's worker) signals are not seen.
         if threading.current_thread() is threading.main_thread():
-            self.before = {each: signal.signal(each, self._ask) for each in (signal.SIGINT, signal.SIGTERM)}
+            self.previous_handlers = {
+                number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)
+            }
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each, handler in self.before.items():
-            signal.signal(each, handler)
+        for number, handler in self.previous_handlers.items():
+            signal.signal(number, handler)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signaled:
             raise KeyboardInterrupt
-        self.asked = True
+        self.signaled = True

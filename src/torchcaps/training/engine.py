@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,181 +13,125 @@ import torch
 from torch import Tensor
 
 from torchcaps._compiling import INLINE_VOTES
-from torchcaps.data.batches import Batch, Batches, mixed
+from torchcaps._files import digest
+from torchcaps.data.batches import Batch, make_batches, mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.models.weights import ModelCard, save_weights
-from torchcaps.training.callbacks import Callback, Plan, Stopper
-from torchcaps.training.checkpoint import Position, load_state, new_tally, save_state
-from torchcaps.training.distributed import agreed, make_accelerator, pieces
+from torchcaps.models.weights import load_into, save_weights
+from torchcaps.training.callbacks import Callback, CallbackList, Plan, Stopper
+from torchcaps.training.checkpoint import Position, load_state, new_totals, save_state
+from torchcaps.training.datasets import Images, has_several_labels
+from torchcaps.training.distributed import broadcast_choice, broadcast_weights, make_accelerator, split_batch
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.metrics import Evaluation
 from torchcaps.training.nonfinite import gradients_finite, raise_not_finite
-from torchcaps.training.objective import Objective, check_fit
-from torchcaps.training.optim import EMA, lr_factor, make_optimizer
-from torchcaps.training.recipe import Recipe
-from torchcaps.training.result import final_result
-from torchcaps.training.run import Run
-from torchcaps.training.splits import background, load_splits, load_train
+from torchcaps.training.objective import Objective, Scored
+from torchcaps.training.optim import EMA, inverse_temperature_factor, lr_factor, make_optimizer
+from torchcaps.training.run import Run, choose_folder, now
+from torchcaps.training.splits import load_train
+from torchcaps.training.task import Task
 
 RECORD_EVERY = 100
-# Several processes agree on saving and stopping only now and then: agreeing makes them wait for each other.
+# Several processes agree on saving and stopping only every few steps: to agree, they wait for each other.
 AGREE_EVERY = 10
-DECISIONS = ("", "save", "budget", "interrupted")
-
-
-def train(
-    recipe: Recipe,
-    out: str | Path,
-    *,
-    resume: bool = False,
-    budget: float | None = None,
-    save_every: float = 120.0,
-    keep_epochs: bool = False,
-    watch: Callback | None = None,
-) -> dict[str, Any]:
-    """Train a model as a recipe says.
-
-    On several devices or machines, start it with `torchrun`: every batch is then split among the processes,
-    and the gradients are those of one process with the whole batch.
-
-    Args:
-        recipe: what to train, on what, and how.
-        out: the run's folder (several machines share it).
-        resume: go on with the run in that folder, if there is one. On a CPU the weights end bitwise as if it
-            had never stopped.
-        budget: seconds after which to stop, saved.
-        save_every: seconds after which the state is saved, besides at the end of each epoch.
-        keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`, to look at how it learned.
-        watch: is told how it goes.
-
-    Returns what is also in the run's `result.json`; its `status` is `"ended"`, `"budget"` or
-    `"interrupted"`.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from torchcaps.training import default_recipe
-        >>> recipe = default_recipe("pooled_cnn", "digits").override(
-        ...     ["training.epochs=1", "model.options.stages=[[4], [4]]", "evaluation.extra_datasets=[]"])
-        >>> with TemporaryDirectory() as folder:
-        ...     train(recipe, folder)["status"]
-        'ended'
-    """
-    watch = watch or Callback()
-    with Stopper(budget) as stopper:
-        engine = Engine(
-            recipe, out, resume=resume, save_every=save_every, keep_epochs=keep_epochs, watch=watch
-        )
-        try:
-            return engine.train(stopper)
-        finally:
-            watch.close()
 
 
 class Engine:
-    """All that a training needs, set up; `train` is the loop."""
+    """All that a training needs; `train` is the loop. Arguments are those of `torchcaps.training.train`."""
 
     def __init__(
         self,
-        recipe: Recipe,
-        out: str | Path,
+        task: Task,
+        out: str | Path | None,
         *,
-        resume: bool,
-        save_every: float,
-        watch: Callback,
+        name: str = "run",
+        resume: bool = False,
+        save_every: float = 120.0,
         keep_epochs: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.recipe = recipe
+        self.task, self.recipe, self.model, self.data = task, task.recipe, task.model, task.splits
+        recipe = self.recipe
         self.accelerator = make_accelerator(recipe.training.precision)
         self.precision = "bf16" if self.accelerator.mixed_precision == "bf16" else "fp32"
-        self.main, device = self.accelerator.is_main_process, self.accelerator.device
-        self.watch = watch if self.main else Callback()
+        self.main = self.accelerator.is_main_process
+        self.callbacks = CallbackList(callbacks if self.main else ())
         self.save_every, self.keep_epochs = save_every, keep_epochs
-        self.data = load_splits(recipe.data, recipe.seed)
-        self.preprocess = Preprocess.from_options(recipe.data.preprocess)
-        self.card = ModelCard(
-            model=recipe.model.name,
-            options=recipe.model.options,
-            num_classes=self.data.train.num_classes,
-            in_channels=self.data.train.in_channels,
-            image_size=self.preprocess.output_size(self.data.train.image_size),
-            classes=self.data.train.classes,
-            preprocess=recipe.data.preprocess,
-            background=background(self.data.train),
-        )
-        torch.manual_seed(recipe.seed)
-        self.model = self.card.build()
-        check_fit(recipe, self.model, self.data.train)
         decoder = getattr(self.model, "decoder", None)
-        if decoder is not None and not recipe.loss.reconstruction:
-            # Nothing is asked of it, and data parallelism would wait for gradients that never come.
+        if isinstance(decoder, torch.nn.Module) and not recipe.loss.reconstruction:
+            # It has no loss, and data parallelism would wait for gradients that are never computed.
             decoder.requires_grad_(False)
-        self.take(self.data.train, epoch=0)
-        self.wrapped = self.accelerator.prepare(Objective(self.model, recipe.loss))
+        self.use_images(self.data.train, epoch=0)
+        self.wrapped = self.accelerator.prepare(Objective(self.model, recipe.loss, task.custom_loss))
         self.objective = self.wrapped
         if recipe.training.compile:
             self.objective = torch.compile(self.wrapped, options=INLINE_VOTES)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(recipe.optimizer, self.parameters)
         self.average = EMA(self.model, recipe.training.ema_decay)
+        self.routings = [each for each in self.model.modules() if hasattr(each, "inverse_temperature_factor")]
 
-        # Sums of loss, images right and images: of this epoch, and of it up to the latest record.
-        self.tally, self.recorded = new_tally(device), new_tally(device)
-        self.run = Run(out, recipe, resume=resume, main=self.main)
+        # Sums of loss, images right and images: of this epoch, and of its part up to the latest record.
+        device = self.accelerator.device
+        self.totals, self.recorded = new_totals(device), new_totals(device)
+        folder = broadcast_choice(self.accelerator, lambda: str(choose_folder(out, name, resume=resume)))
+        self.run = Run(folder, recipe, resume=resume, main=self.main)
         self.position = Position()
         if self.run.resumes:
-            self._go_on()
+            self._restore()
         self.save_seconds = self.test_seconds = 0.0
 
-    def take(self, images: ImageSet, epoch: int) -> None:
-        """Make these the images to train on, those of an epoch."""
-        self.batches = Batches(
+    def use_images(self, images: Images, epoch: int) -> None:
+        """Train on these images from now on; `epoch` says of which epoch they are."""
+        self.batches = make_batches(
             images,
             self.recipe.training.batch_size,
             train=True,
-            preprocess=self.preprocess,
+            preprocess=self.task.preprocess,
             seed=self.recipe.seed,
             rank=self.accelerator.process_index,
             world_size=self.accelerator.num_processes,
             device=self.accelerator.device,
+            num_workers=self.task.num_workers,
         )
         self.objects: Tensor | None = None
-        if self.recipe.loss.reconstruction and images.labels.ndim == 2:
+        if self.recipe.loss.reconstruction and has_several_labels(images):
+            assert isinstance(images, ImageSet)
             self.objects = images.metadata["parts"].to(self.accelerator.device)
-        self.drawn = epoch
+        self.images_epoch = epoch
 
-    def _go_on(self) -> None:
-        tallies = {"epoch": self.tally, "recorded": self.recorded}
-        self.position = load_state(self.run.state, self.model, self.optimizer, self.average, tallies)
+    def _restore(self) -> None:
+        totals = {"epoch": self.totals, "recorded": self.recorded}
+        self.position = load_state(self.run.state, self.model, self.optimizer, self.average, totals)
         if not self.main:
-            # What was saved is the sum over all processes, and the main one carries it on.
-            self.tally.zero_()
+            # The saved totals are sums over all processes, and the main one continues them.
+            self.totals.zero_()
             self.recorded.zero_()
         self.run.keep_records(self.position.records, self.position.step)
         if self.position.ended == "epochs" and self.position.epoch < self.recipe.training.epochs:
             self.position.ended = ""
 
     def train(self, stopper: Stopper) -> dict[str, Any]:
-        """Train until the recipe, the budget or a signal says to stop."""
+        """Train to the end of the recipe, or until the stopper says to stop."""
         position, total = self.position, len(self.batches)
-        self.watch.begin(self.plan(), position)
+        self.callbacks.on_train_begin(self.plan(), position)
         saved_at = time.monotonic()
         decision = ""
         while not position.ended and decision not in ("budget", "interrupted"):
-            begun, before = time.monotonic(), position.images
+            started, before = time.monotonic(), position.images
             earlier = position.seconds
-            if self.recipe.data.resample_each_epoch and self.drawn != position.epoch:
-                self.take(load_train(self.recipe.data, position.epoch), position.epoch)
+            if self.recipe.data.resample_each_epoch and self.images_epoch != position.epoch:
+                images = load_train(self.recipe.data, position.epoch, self.recipe.seed)
+                self.use_images(images, position.epoch)
             for batch in self.batches.epoch(position.epoch, start=position.batch):
                 self.update(batch)
-                position.seconds = earlier + time.monotonic() - begun
-                self.watch.step(position, self.tally)
+                position.seconds = earlier + time.monotonic() - started
+                self.callbacks.on_step_end(position, self.totals)
                 if position.step % RECORD_EVERY == 0:
                     self.record_step()
                 if self.accelerator.num_processes == 1 or position.step % AGREE_EVERY == 0:
                     due = time.monotonic() - saved_at >= self.save_every
-                    wish = stopper.reason(self.save_seconds) or ("save" if due else "")
-                    decision = agreed(self.accelerator, wish, DECISIONS)
+                    decision = self.decide(stopper, self.save_seconds, "save" if due else "")
                     if decision:
                         self.save()
                         saved_at = time.monotonic()
@@ -195,58 +140,62 @@ class Engine:
             if position.batch < total:
                 break
             rate = (position.images - before) / max(1e-9, position.seconds - earlier)
-            # A test is faster than training on as many images, which is what is known before the first one.
-            expected = self.test_seconds or len(self.data.watch) / max(rate, 1e-9)
-            wish = stopper.reason(self.save_seconds + expected)
-            decision = agreed(self.accelerator, wish, DECISIONS)
+            # Before the first test: it is faster than training on as many images.
+            expected = self.test_seconds or len(self.data.validation or ()) / max(rate, 1e-9)
+            decision = self.decide(stopper, self.save_seconds + expected)
             if not decision:
                 self.finish_epoch(rate)
             self.save()
             saved_at = time.monotonic()
         if position.ended and not decision:
             # The final tests take time too; a run that has none left is tested when it is resumed.
-            wish = stopper.reason(self.test_seconds * (1 + 2 * len(self.recipe.evaluation.extra_datasets)))
-            decision = agreed(self.accelerator, wish, DECISIONS)
-        result = final_result(self, status=decision or "ended")
+            tests = 1 + 2 * len(self.recipe.evaluation.extra_datasets)
+            decision = self.decide(stopper, self.test_seconds * tests)
+        result = self.result(decision or "ended")
         self.run.finish(result)
-        self.watch.end(result)
+        self.callbacks.on_train_end(result)
+        self.accelerator.wait_for_everyone()  # no process leaves while another one still needs it
         return result
+
+    def decide(self, stopper: Stopper, needed: float, otherwise: str = "") -> str:
+        """Why to stop now, or `otherwise`: what the main process decides, on all of them."""
+        return broadcast_choice(self.accelerator, lambda: stopper.reason(needed) or otherwise)
 
     def update(self, batch: Batch) -> None:
         """One step of the optimizer, on one batch."""
         recipe, position = self.recipe, self.position
         processes = self.accelerator.num_processes
-        whole = min(
-            self.batches.batch_size, len(self.batches.images) - position.batch * self.batches.batch_size
-        )
-        # Each step starts its own random numbers (dropout), so no generator's state is ever saved.
+        batch_size = self.batches.batch_size
+        whole = min(batch_size, self.batches.num_images - position.batch * batch_size)
+        # Each step seeds its own random numbers (dropout), so that no generator's state is saved.
         seed = mixed(recipe.seed, position.step, self.accelerator.process_index)
         torch.manual_seed(seed)
         total_steps = recipe.training.epochs * len(self.batches)
         rate = recipe.optimizer.lr * lr_factor(recipe.schedule, position.step, total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        self.set_inverse_temperature(inverse_temperature_factor(recipe.schedule, position.step))
 
-        parts = list(pieces(batch, recipe.training.grad_accum_steps, whole, processes))
-        loss = torch.zeros((), device=self.tally.device)
-        for number, (part, weight) in enumerate(parts):
-            last = number == len(parts) - 1
+        pieces = list(split_batch(batch, recipe.training.grad_accum_steps, whole, processes))
+        loss = torch.zeros((), device=self.totals.device)
+        for number, (piece, weight) in enumerate(pieces):
+            last = number == len(pieces) - 1
             # Gradients are exchanged once, with the last piece.
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                scored = self.forward(part)
+                scored = self.forward(piece)
                 share = scored.loss * weight
                 self.accelerator.backward(share)
             loss += share.detach()
             if weight:
-                self.tally[1] += scored.right
+                self.totals[1] += scored.right
         if not gradients_finite(loss, self.parameters):
             torch.manual_seed(seed)
-            self.objective = self.wrapped  # layers can be watched only where they were not compiled away
+            self.objective = self.wrapped  # forward hooks do not fire in a compiled model
             raise_not_finite(
                 self.run.failed,
                 self.model,
                 batch,
-                lambda: [self.forward(part) for part, _ in parts],
+                lambda: [self.forward(piece) for piece, _ in pieces],
                 step=position.step + 1,
                 main=self.main,
             )
@@ -256,21 +205,26 @@ class Engine:
         position.batch += 1
         position.images += whole
         self.average.update(position.step)
-        self.tally[0] += loss * (whole / processes)
-        self.tally[2] += len(batch.labels)
+        self.totals[0] += loss * (whole / processes)
+        self.totals[2] += len(batch.labels)
 
-    def forward(self, part: Batch) -> Any:
-        """Loss and right answers of a piece of a batch."""
+    def forward(self, piece: Batch) -> Scored:
+        """Loss and number of right images of a piece of a batch."""
         objects = None
         if self.objects is not None:
-            objects = self.preprocess.test(self.objects[part.indices].flatten(0, 1))
-            objects = objects.unflatten(0, (len(part.indices), -1)).unsqueeze(2)
-        return self.objective(part.images, part.labels, self.position.step, objects)
+            objects = self.task.preprocess.test(self.objects[piece.indices].flatten(0, 1))
+            objects = objects.unflatten(0, (len(piece.indices), -1)).unsqueeze(2)
+        return self.objective(piece.images, piece.labels, self.position.step, objects)
+
+    def set_inverse_temperature(self, factor: float) -> None:
+        """Multiply the inverse temperature of every EM routing in the model by a factor."""
+        for routing in self.routings:
+            routing.inverse_temperature_factor = factor  # type: ignore[assignment]
 
     def record_step(self) -> None:
-        """A line in the metrics about the steps since the one before."""
-        loss, right, images = self.accelerator.reduce(self.tally - self.recorded).tolist()
-        self.recorded.copy_(self.tally)
+        """Write a line of metrics about the steps since the previous one."""
+        loss, right, images = self.accelerator.reduce(self.totals - self.recorded).tolist()
+        self.recorded.copy_(self.totals)
         self.record(
             {
                 "step": self.position.step,
@@ -282,37 +236,39 @@ class Engine:
         )
 
     def record(self, numbers: dict[str, Any]) -> None:
-        """Add a line to the metrics."""
+        """Write a line of metrics."""
         self.run.record(numbers)
         self.position.records += 1
 
     def finish_epoch(self, images_per_second: float) -> None:
         """Test, record, keep the best model, and decide whether training is over."""
         position, stop = self.position, self.recipe.stop
-        begun = time.monotonic()
-        with self.average.applied():
-            tested = self.test(self.data.watch)
-        self.test_seconds = time.monotonic() - begun
-        loss, right, images = self.accelerator.reduce(self.tally.clone()).tolist()
+        tested = None
+        if self.data.validation is not None:
+            started = time.monotonic()
+            with self.average.applied():
+                tested = self.test(self.data.validation, self.task.preprocess)
+            self.test_seconds = time.monotonic() - started
+        loss, right, images = self.accelerator.reduce(self.totals.clone()).tolist()
         position.epoch, position.batch = position.epoch + 1, 0
-        numbers = {
-            "step": position.step,
-            "epoch": position.epoch,
-            "train": {"loss": loss / images, "accuracy": right / images},
-            self.data.watch_name: tested.summary(),
-            "seconds": round(position.seconds, 3),
-            "images_per_second": round(images_per_second, 2),
-        }
-        self.record(numbers)
-        self.watch.epoch(numbers)
-        self.tally.zero_()
+        trained = {"loss": loss / images, "accuracy": right / images}
+        record: dict[str, Any] = {"step": position.step, "epoch": position.epoch, "train": trained}
+        if tested is not None:
+            record[self.data.validation_name] = tested.summary()
+        record["seconds"] = round(position.seconds, 3)
+        record["images_per_second"] = round(images_per_second, 2)
+        self.record(record)
+        self.callbacks.on_epoch_end(record)
+        self.totals.zero_()
         self.recorded.zero_()
 
-        value = tested.accuracy if stop.metric == "accuracy" else -(tested.loss or 0.0)
+        metric = (trained if tested is None else tested.summary()).get(stop.metric, 0.0)
+        value = metric if stop.metric == "accuracy" else -metric
         position.waited += 1
         if position.best is None or value > position.best:
             position.best, position.waited = value, 0
-            self.save_model(self.run.best, tested)
+            if tested is not None:
+                self.save_model(self.run.best, tested)
         if self.keep_epochs:
             self.save_model(self.run.of_epoch(position.epoch), tested)
         if position.epoch >= self.recipe.training.epochs:
@@ -324,43 +280,83 @@ class Engine:
 
     def save(self) -> None:
         """Write the latest model, then the state."""
-        begun = time.monotonic()
-        tallies = {"epoch": self.tally, "recorded": self.recorded}
-        sums = {name: self.accelerator.reduce(tally.clone()) for name, tally in tallies.items()}
+        started = time.monotonic()
+        totals = {"epoch": self.totals, "recorded": self.recorded}
+        sums = {name: self.accelerator.reduce(each.clone()) for name, each in totals.items()}
         self.save_model(self.run.last)
         if self.main:
             save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
-        self.save_seconds = time.monotonic() - begun
+        self.save_seconds = time.monotonic() - started
 
     def save_model(self, path: Path, tested: Evaluation | None = None) -> None:
         """Write the model as it is used: with averaged weights, if they are averaged."""
         facts: dict[str, Any] = {"step": self.position.step, "data": self.recipe.data.name}
         if tested is not None:
-            facts[self.data.watch_name] = tested.summary()
+            facts[self.data.validation_name] = tested.summary()
         if self.main:
             with self.average.applied():
-                save_weights(path, self.model, replace(self.card, facts=facts))
+                save_weights(path, self.model, replace(self.task.card, facts=facts))
 
-    def test(self, images: ImageSet, crops: int = 1, preprocess: Preprocess | None = None) -> Evaluation:
+    def test(self, images: Images, preprocess: Preprocess, crops: int = 1) -> Evaluation:
         """Test the model as it is, every process on its share of the images.
 
         In full precision, as it will be used: rounding to half can cost a network with batch normalization
         several points.
         """
+        self.set_inverse_temperature(1.0)
         return evaluate(
             self.model,
             images,
-            preprocess or self.preprocess,
+            preprocess,
             batch_size=self.recipe.evaluation.batch_size,
             crops=crops,
             loss=self.recipe.loss,
+            custom_loss=self.task.custom_loss,
+            num_workers=self.task.num_workers,
             rank=self.accelerator.process_index,
             world_size=self.accelerator.num_processes,
             add_up=self.accelerator.reduce,
         )
 
+    def result(self, status: str) -> dict[str, Any]:
+        """The content of `result.json`; of a run that has ended, the tests of the model it reports too.
+
+        That model (see `reported_model`) is then in `self.model`.
+        """
+        position, recipe = self.position, self.recipe
+        result: dict[str, Any] = {
+            "status": status,
+            "run": str(self.run.path),
+            "recipe": recipe.to_table(),
+            "seed": recipe.seed,
+            "precision": self.precision,
+            "num_params": sum(parameter.numel() for parameter in self.parameters),
+            "step": position.step,
+            "epochs": position.epoch,
+            "seconds": round(position.seconds, 1),
+            "images_per_second": round(position.images / max(1e-9, position.seconds), 1),
+        }
+        if status != "ended":
+            return result
+        if self.main:
+            load_into(self.model, self.run.reported)
+        broadcast_weights(self.accelerator, self.model)
+        return result | {
+            "ended": position.ended,
+            "model": self.run.reported.name,
+            "sha256": digest(self.run.reported) if self.main else "",
+            "metrics": {
+                test.name: self.test(test.images, test.preprocess, test.crops).summary()
+                for test in self.task.final_tests()
+            },
+            "ended_at": now(),
+            # Of this session when it started: its git state is that of the code that was loaded.
+            "environment": self.run.sessions()[-1] if self.main else {},
+            "threads": torch.get_num_threads(),
+        }
+
     def plan(self) -> Plan:
-        """What is about to happen, for whoever watches."""
+        """What is about to happen, for callbacks."""
         return Plan(
             run=str(self.run.path),
             model=self.recipe.model.name,

@@ -1,4 +1,4 @@
-"""Metrics as sums over images, so that batches and processes simply add up."""
+"""Metrics as sums over images, so that batches and processes can be added."""
 
 from __future__ import annotations
 
@@ -8,25 +8,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LIKELY = 0.5
+THRESHOLD = 0.5
+
+
+def class_presence(labels: Tensor, num_classes: int) -> Tensor:
+    """Which classes an image holds: 0 and 1, `[B, classes]`, from labels `[B, K]`; repeated ones count once.
+
+    >>> class_presence(torch.tensor([[2, 0], [1, 1]]), 3)
+    tensor([[1., 0., 1.],
+            [0., 1., 0.]])
+    """
+    return torch.zeros(len(labels), num_classes, device=labels.device).scatter(1, labels, 1.0)
 
 
 def all_correct(scores: Tensor, labels: Tensor) -> Tensor:
-    """Which images have **all** their labels right: no half credit.
+    """Which images have **all** their labels right; a part of them counts nothing.
+
+    Scores tell which classes are there, not how often. So an image with K labels, of which n are distinct, is
+    right if these n classes have the n highest scores. Where all classes are present every answer is right;
+    `all_above_half` asks for more.
 
     Args:
         scores: `[B, classes]`.
-        labels: `[B]`, or `[B, K]` distinct ones in any order, right if they are the K highest scores.
+        labels: `[B]`, or `[B, K]` in any order, where classes may be repeated.
 
     Example:
-        >>> scores = torch.tensor([[0.9, 0.1, 0.8], [0.9, 0.8, 0.1]])
-        >>> all_correct(scores, torch.tensor([[2, 0], [2, 0]]))
-        tensor([ True, False])
+        >>> scores = torch.tensor([[0.9, 0.1, 0.8], [0.9, 0.8, 0.1], [0.1, 0.9, 0.2]])
+        >>> all_correct(scores, torch.tensor([[2, 0], [2, 0], [1, 1]]))
+        tensor([ True, False,  True])
     """
     if labels.ndim == 1:
         return scores.argmax(1) == labels
-    best = scores.topk(labels.shape[1], dim=1).indices
-    return (best.sort(1).values == labels.sort(1).values).all(1)
+    present = class_presence(labels, scores.shape[1])
+    distinct = present.sum(1, keepdim=True)
+    by_score = present.gather(1, scores.argsort(1, descending=True))
+    place = torch.arange(scores.shape[1], device=scores.device)
+    return ((place >= distinct) | (by_score == 1)).all(1)
 
 
 def all_above_half(scores: Tensor, labels: Tensor) -> Tensor:
@@ -36,22 +53,27 @@ def all_above_half(scores: Tensor, labels: Tensor) -> Tensor:
     tensor([False,  True])
     """
     columns = labels.unsqueeze(1) if labels.ndim == 1 else labels
-    return all_correct(scores, labels) & (scores.gather(1, columns) > LIKELY).all(1)
+    return all_correct(scores, labels) & (scores.gather(1, columns) > THRESHOLD).all(1)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model does on a data set.
+    """The metrics of a model on a data set.
 
-    - `confusion`: int64 `[classes, classes]`, true class by row, said class by column; `None` where an
-      image holds several objects.
-    - `accuracy`: share of images with all labels right; `likely` asks for scores above one half as well.
-    - `reconstruction`: mean squared error, summed over pixels; `None` without a decoder.
+    Attributes:
+        count: number of images.
+        accuracy: share of images with all labels right.
+        accuracy_above_half: the same, with every score of a label above one half as well.
+        loss: mean classification loss; `None` if it was not measured.
+        classes: names of the classes.
+        confusion: int64 `[classes, classes]`, true class by row, predicted class by column; `None` where an
+            image has several labels.
+        reconstruction: squared error, summed over pixels, mean over images; `None` without a decoder.
     """
 
     count: int
     accuracy: float
-    likely: float
+    accuracy_above_half: float
     loss: float | None
     classes: tuple[str, ...]
     confusion: Tensor | None = None
@@ -78,26 +100,26 @@ class Evaluation:
             "count": self.count,
             "accuracy": self.accuracy,
             "error": self.error,
-            "accuracy_above_half": self.likely,
+            "accuracy_above_half": self.accuracy_above_half,
             "loss": self.loss,
             "reconstruction": self.reconstruction,
         }
         return {name: value for name, value in numbers.items() if value is not None}
 
 
-class Sums:
-    """Adds up batches; `Evaluation` is what they come to.
+class MetricSums:
+    """Adds up batches; `evaluation` divides the sums.
 
-    >>> sums = Sums(("a", "b"), objects=1)
+    >>> sums = MetricSums(("a", "b"))
     >>> sums.add(torch.tensor([[0.9, 0.1], [0.8, 0.3]]), torch.tensor([0, 1]))
     >>> sums.evaluation().accuracy, sums.evaluation().confusion.tolist()
     (0.5, [[1, 0], [1, 0]])
     """
 
-    def __init__(self, classes: tuple[str, ...], objects: int, device: torch.device | str = "cpu") -> None:
+    def __init__(self, classes: tuple[str, ...], device: torch.device | str = "cpu") -> None:
         self.classes = classes
-        self.single = objects == 1
-        # count, right, likely, loss, reconstruction and how many images those two were taken of
+        self.several_labels = False
+        # Images, right, right above one half, loss and images it is of, reconstruction and images it is of.
         self.totals = torch.zeros(7, dtype=torch.float64, device=device)
         self.confusion = torch.zeros(len(classes), len(classes), dtype=torch.int64, device=device)
 
@@ -109,7 +131,7 @@ class Sums:
         loss: Tensor | None = None,
         reconstruction: Tensor | None = None,
     ) -> None:
-        """Add a batch: scores `[B, classes]`, its mean loss, and squared errors `[B]` of what was drawn."""
+        """Add a batch: scores `[B, classes]`, its mean loss, and squared errors `[B]` of reconstructions."""
         size = len(labels)
         self.totals[0] += size
         self.totals[1] += all_correct(scores, labels).sum()
@@ -121,20 +143,22 @@ class Sums:
             self.totals[5] += reconstruction.double().sum()
             self.totals[6] += size
         if labels.ndim == 1:
-            places = labels * len(self.classes) + scores.argmax(1)
-            self.confusion += torch.bincount(places, minlength=self.confusion.numel()).view_as(self.confusion)
+            cells = labels * len(self.classes) + scores.argmax(1)
+            self.confusion += torch.bincount(cells, minlength=self.confusion.numel()).view_as(self.confusion)
+        else:
+            self.several_labels = True
 
     def evaluation(self) -> Evaluation:
         """The metrics of everything added."""
-        count, right, likely, loss, lossy, drawn, drawings = self.totals.tolist()
+        count, right, above_half, loss, with_loss, error, with_error = self.totals.tolist()
         if not count:
             raise ValueError("there are no images to evaluate on")
         return Evaluation(
             count=int(count),
             accuracy=right / count,
-            likely=likely / count,
-            loss=loss / lossy if lossy else None,
+            accuracy_above_half=above_half / count,
+            loss=loss / with_loss if with_loss else None,
             classes=self.classes,
-            confusion=self.confusion.cpu() if self.single else None,
-            reconstruction=drawn / drawings if drawings else None,
+            confusion=None if self.several_labels else self.confusion.cpu(),
+            reconstruction=error / with_error if with_error else None,
         )

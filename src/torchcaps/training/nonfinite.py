@@ -1,4 +1,4 @@
-"""Where a number that is not finite came from."""
+"""The report of a loss or a gradient that is not finite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from torchcaps.data.batches import Batch
 from torchcaps.errors import RunError
-from torchcaps.models import Model
 from torchcaps.models.weights import write_tensors
 
 
@@ -23,13 +22,13 @@ def gradients_finite(loss: Tensor, parameters: list[nn.Parameter]) -> Tensor:
     >>> bool(gradients_finite(torch.tensor(1.0), [weight]))
     False
     """
-    # Norms in one pass; a norm that overflows in float32 would train to infinity in a step or two anyway.
+    # Norms in one pass; weights whose norm overflows in float32 would be infinite a step later anyway.
     norms = torch._foreach_norm([p.grad for p in parameters if p.grad is not None])
     return torch.isfinite(torch.stack([*norms, loss.detach().to(norms[0])] if norms else [loss])).all()
 
 
 def first_fault(model: nn.Module, images: Tensor, forward: Callable[[], Any]) -> str:
-    """Name the first place that is not finite: the batch, a parameter, a layer's output, or a gradient.
+    """Name the first value that is not finite: the batch, a parameter, a layer's output, or a gradient.
 
     Args:
         model: the network, with the gradients of the faulty step still in place.
@@ -47,10 +46,10 @@ def first_fault(model: nn.Module, images: Tensor, forward: Callable[[], Any]) ->
     for name, parameter in model.named_parameters():
         if not torch.isfinite(parameter).all():
             return f"parameter {name!r}"
-    seen: list[str] = []
+    faulty: list[str] = []
     handles = [
         module.register_forward_hook(
-            lambda _m, _i, output, name=name: None if _finite(output) else seen.append(name)
+            lambda _m, _i, output, name=name: None if _finite(output) else faulty.append(name)
         )
         for name, module in model.named_modules()
         if name
@@ -61,9 +60,9 @@ def first_fault(model: nn.Module, images: Tensor, forward: Callable[[], Any]) ->
     finally:
         for handle in handles:
             handle.remove()
-    if seen:
-        return f"the output of layer {seen[0]!r}"
-    # Going backward, the layers nearest the loss come first.
+    if faulty:
+        return f"the output of layer {faulty[0]!r}"
+    # In the backward pass, the layers nearest the loss come first.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
             return f"the gradient of {name!r}"
@@ -84,7 +83,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def raise_not_finite(
-    path: Path, model: Model, batch: Batch, forward: Callable[[], Any], *, step: int, main: bool = True
+    path: Path, model: nn.Module, batch: Batch, forward: Callable[[], Any], *, step: int, main: bool = True
 ) -> None:
     """End a run whose loss or gradient is not finite.
 
@@ -106,7 +105,7 @@ def raise_not_finite(
         tensors |= {f"batch.{name}": tensor for name, tensor in batch._asdict().items()}
         write_tensors(path, tensors, {"step": step, "fault": fault})
     raise RunError(
-        f"step {step}: the loss or its gradient is not finite; the first place where is {fault}. "
+        f"step {step}: the loss or its gradient is not finite, first in {fault}. "
         f"Weights, gradients and batch of that step are in {path}. "
-        "A lower optimizer.lr or a schedule.warmup_steps is the usual remedy."
+        "Usual remedies: a lower optimizer.lr, or some schedule.warmup_steps."
     )

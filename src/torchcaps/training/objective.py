@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from torchcaps.data.imageset import ImageSet
 from torchcaps.losses import (
     SpreadMarginSchedule,
     activation_cross_entropy,
@@ -13,13 +13,16 @@ from torchcaps.losses import (
     reconstruction_loss,
     spread_loss,
 )
-from torchcaps.models import CapsuleModel, Model, Output
-from torchcaps.training.metrics import all_correct
-from torchcaps.training.recipe import LossPart, Recipe
+from torchcaps.models import Output
+from torchcaps.models.base import softmax_output
+from torchcaps.training.metrics import all_correct, class_presence
+from torchcaps.training.recipe import LossPart
+
+LossFunction = Callable[[Any, Tensor], Tensor]
 
 
 class Scored(NamedTuple):
-    """What the objective says of a batch: its mean loss, and how many images had all their labels right."""
+    """The mean loss of a batch, and how many images had all their labels right."""
 
     loss: Tensor
     right: Tensor
@@ -29,8 +32,10 @@ class Objective(nn.Module):
     """A network together with its loss: what data parallelism wraps and `torch.compile` compiles.
 
     Args:
-        model: the network.
+        model: the network; it returns `Output`, or logits `[B, classes]`.
         loss: name and weights of the losses.
+        custom: used in place of the classification loss that `loss` names: a function of what the model
+            returned and of the labels, which gives the mean over the batch.
 
     Example:
         >>> from torchcaps.models import create_model
@@ -39,10 +44,11 @@ class Objective(nn.Module):
         torch.Size([])
     """
 
-    def __init__(self, model: Model, loss: LossPart) -> None:
+    def __init__(self, model: nn.Module, loss: LossPart, custom: LossFunction | None = None) -> None:
         super().__init__()
         self.model = model
         self.loss = loss
+        self.custom = custom
         self.spread_margin = SpreadMarginSchedule(loss.margin_kind, steps=loss.margin_steps)
 
     def forward(self, images: Tensor, labels: Tensor, step: int = 0, objects: Tensor | None = None) -> Scored:
@@ -52,16 +58,23 @@ class Objective(nn.Module):
             images: `[B, C, H, W]`.
             labels: `[B]`, or `[B, K]` where an image holds K objects.
             step: training step, for the margin of the spread loss.
-            objects: what the decoder shall draw for each label, `[B, K, C, H, W]`; the images if not given.
+            objects: what the decoder should draw for each label, `[B, K, C, H, W]`; by default the images.
         """
-        output = self.model(images, labels if labels.ndim == 1 else labels[:, 0])
-        loss = self.classification(output, labels, step)
+        if self.loss.reconstruction:
+            returned = self.model(images, labels if labels.ndim == 1 else labels[:, 0])
+        else:
+            returned = self.model(images)
+        output = as_output(returned)
+        loss = self.classification(returned, labels, step)
         if self.loss.reconstruction:
             loss = loss + self.reconstruction(output, images, labels, objects)
         return Scored(loss, all_correct(output.scores.detach(), labels).sum())
 
-    def classification(self, output: Output, labels: Tensor, step: int) -> Tensor:
-        """The loss of the scores, mean over the batch."""
+    def classification(self, returned: Any, labels: Tensor, step: int) -> Tensor:
+        """The loss of what the model returned, mean over the batch."""
+        if self.custom is not None:
+            return self.custom(returned, labels)
+        output = as_output(returned)
         if self.loss.name == "cross_entropy":
             columns = labels.unsqueeze(1) if labels.ndim == 1 else labels
             # Several objects share the probability evenly.
@@ -69,10 +82,8 @@ class Objective(nn.Module):
             return torch.stack(losses).mean()
         if self.loss.name == "spread":
             return spread_loss(output.scores, labels, margin=self.spread_margin(step))
-        presence = labels
-        if labels.ndim == 2:
-            presence = torch.zeros_like(output.scores).scatter(1, labels, 1.0)
-        return margin_loss(output.scores, presence, absent_weight=self.loss.absent_weight)
+        target = labels if labels.ndim == 1 else class_presence(labels, output.scores.shape[1])
+        return margin_loss(output.scores, target, absent_weight=self.loss.absent_weight)
 
     def reconstruction(
         self, output: Output, images: Tensor, labels: Tensor, objects: Tensor | None
@@ -84,29 +95,25 @@ class Objective(nn.Module):
             raise ValueError("loss.reconstruction needs a model with a decoder; set loss.reconstruction=0")
         if labels.ndim == 1:
             return reconstruction_loss(drawn, images, weight=weight)
-        assert isinstance(self.model, CapsuleModel)
         assert output.capsules is not None
         assert objects is not None
+        reconstruct: Callable[..., Tensor] = self.model.reconstruct  # type: ignore[assignment]
         loss = reconstruction_loss(drawn, objects[:, 0], weight=weight)
         for place in range(1, labels.shape[1]):
-            drawn = self.model.reconstruct(output.capsules, labels[:, place])
+            drawn = reconstruct(output.capsules, labels[:, place])
             loss = loss + reconstruction_loss(drawn, objects[:, place], weight=weight)
         return loss
 
 
-def check_fit(recipe: Recipe, model: Model, train_set: ImageSet) -> None:
-    """Refuse a loss that the model or the data cannot serve, before the first step and with the remedy."""
-    loss, preprocess = recipe.loss, recipe.data.preprocess
-    if loss.name == "spread" and train_set.labels.ndim == 2:
-        raise ValueError("the spread loss takes one class per image; use margin or cross_entropy")
-    if not loss.reconstruction:
-        return
-    if getattr(model, "decoder", None) is None:
-        raise ValueError(f"{recipe.model.name} has no decoder: set loss.reconstruction=0")
-    if preprocess.get("standardize"):
-        raise ValueError("a decoder draws pixels in 0..1: standardized images need loss.reconstruction=0")
-    if train_set.labels.ndim == 2:
-        if "parts" not in train_set.metadata:
-            raise ValueError(f"{recipe.data.name} does not know its objects alone: set loss.reconstruction=0")
-        if any(preprocess.get(name) for name in ("resize", "translate", "crop")):
-            raise ValueError("objects alone are drawn where they are: no resize, translate or crop with them")
+def as_output(returned: Any) -> Output:
+    """What a model returned as an `Output`: logits `[B, classes]` get softmax scores.
+
+    >>> as_output(torch.zeros(1, 2)).scores
+    tensor([[0.5000, 0.5000]])
+    """
+    if isinstance(returned, Output):
+        return returned
+    if isinstance(returned, Tensor) and returned.ndim == 2 and returned.is_floating_point():
+        return softmax_output(returned)
+    what = f"a tensor {list(returned.shape)}" if isinstance(returned, Tensor) else type(returned).__name__
+    raise ValueError(f"a model must return torchcaps.Output or logits [B, classes], got {what}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcaps._checks import check_count
 from torchcaps._registry import suggest
@@ -16,15 +16,17 @@ from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
 from torchcaps.models.weights import ModelCard, load_weights
 from torchcaps.training.evaluation import evaluating
+from torchcaps.training.objective import as_output
+from torchcaps.training.run import reported_model
 from torchcaps.training.splits import background
 
 
 @torch.no_grad()
-def predict(model: Model, images: Tensor, *, batch_size: int = 256) -> Output:
-    """What a model says of many images, without gradients and a batch at a time.
+def predict(model: nn.Module, images: Tensor, *, batch_size: int = 256) -> Output:
+    """The output of a model for many images, without gradients and a batch at a time.
 
     Args:
-        model: the network; it is left in the mode it was in.
+        model: returns `Output` or logits `[B, classes]`; it is left in the mode it was in.
         images: float `[N, C, H, W]`, prepared as in training.
         batch_size: images at a time.
 
@@ -36,14 +38,14 @@ def predict(model: Model, images: Tensor, *, batch_size: int = 256) -> Output:
     check_count("batch_size", batch_size)
     device = next(model.parameters()).device
     with evaluating(model):
-        outputs = [model(part.to(device)) for part in images.split(batch_size)]
-    scores, logits = (torch.cat([each[place] for each in outputs]) for place in (0, 1))
-    capsules = drawn = None
+        outputs = [as_output(model(part.to(device))) for part in images.split(batch_size)]
+    scores, logits = torch.cat([o.scores for o in outputs]), torch.cat([o.logits for o in outputs])
+    capsules = reconstruction = None
     if outputs[0].capsules is not None:
         capsules = Capsules(*(torch.cat(each) for each in zip(*(o.capsules for o in outputs if o.capsules))))
     if outputs[0].reconstruction is not None:
-        drawn = torch.cat([o.reconstruction for o in outputs if o.reconstruction is not None])
-    return Output(scores, logits, capsules, drawn)
+        reconstruction = torch.cat([o.reconstruction for o in outputs if o.reconstruction is not None])
+    return Output(scores, logits, capsules, reconstruction)
 
 
 class Prediction(NamedTuple):
@@ -74,7 +76,7 @@ class Predictor:
 
     @classmethod
     def load(cls, path: str | Path) -> Predictor:
-        """From a run's folder (its best model), a weights file, or a name such as `capsnet_small-mnist`."""
+        """From a run's folder, a weights file, or a name as `capsnet_small-mnist`; see `find_weights`."""
         return cls(*load_weights(find_weights(path)))
 
     def __call__(self, images: Tensor, *, batch_size: int = 256) -> list[Prediction]:
@@ -87,9 +89,9 @@ class Predictor:
 
         Args:
             paths: image files of any size and kind.
-            invert: swap dark and light. By default this is done with gray images whose border is as bright
-                as that of the training images is dark, or the other way round: ink on paper, for a model
-                that learned white on black.
+            invert: swap dark and light. By default this is done with gray images whose border is bright where
+                that of the training images is dark, or the reverse: ink on paper, for a model that learned
+                white on black.
         """
         images = torch.stack([self.read(path, invert=invert) for path in paths])
         return self(images)
@@ -114,29 +116,30 @@ class Predictor:
 
 
 def inverted(image: Tensor, expected: float) -> bool:
-    """Whether the border of an image (uint8 `[C, H, W]`) fits what is expected (0..1) better when inverted.
+    """Whether the border of an image (uint8 `[C, H, W]`) fits the expected brightness better when inverted.
 
     >>> inverted(torch.full((1, 8, 8), 250, dtype=torch.uint8), expected=0.02)
     True
     """
-    from torchcaps.data.imageset import ImageSet
-
-    border = background(ImageSet(image.unsqueeze(0), torch.zeros(1, dtype=torch.int64), ("",)))
-    # A middling gray tells nothing; only a clear case is turned round.
+    border = background(image.unsqueeze(0))
+    # Neither a training set nor an image of medium brightness tells; only a clear case is inverted.
     return abs(expected - 0.5) > 0.2 and abs(border - 0.5) > 0.1 and (border > 0.5) != (expected > 0.5)
 
 
 def find_weights(path: str | Path) -> Path:
-    """The weights file meant by a run's folder, by a file's own path, or by a name.
+    """The weights file that a path or a name stands for.
 
-    Names, such as `capsnet_small-mnist`, are model and data of the weights that come with the package.
+    Args:
+        path: a run's folder, which stands for the model that the run reports (see
+            `torchcaps.training.run.reported_model`); a weights file; or model and data of weights that come
+            with the package, such as `capsnet_small-mnist`.
+
+    Raises:
+        RunError: there is no such file, or the run has no model yet.
     """
     path = Path(path)
     if path.is_dir():
-        for name in ("best.safetensors", "last.safetensors"):
-            if (path / name).is_file():
-                return path / name
-        raise RunError(f"{path} holds no trained model yet (best.safetensors or last.safetensors)")
+        return reported_model(path)
     if path.is_file():
         return path
     shipped = {f"{each['model']}-{each['data']}": each for each in list_pretrained()}

@@ -12,31 +12,35 @@ from typing import Any
 import torch
 
 import torchcaps
+from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
+from torchcaps._machine import processor_name
+from torchcaps.errors import RunError
 from torchcaps.training.recipe import Recipe
+
+# Where runs go that are given no folder.
+RUNS = Path("runs")
 
 
 class Run:
     """A run's folder.
 
-    | file | holds |
-    |---|---|
-    | `recipe.toml` | the effective recipe |
-    | `environment.json` | versions, machine, git state and command of every session |
-    | `metrics.jsonl` | one line per record, in order |
-    | `tensorboard/` | the same as events, where tensorboard is installed |
-    | `state.safetensors` | everything needed to go on |
-    | `last.safetensors`, `best.safetensors` | models to use |
-    | `epoch-1.safetensors` … | the model after each epoch, where they are kept |
-    | `result.json` | what came of it, written at the end |
-    | `failed.safetensors` | weights and batch of a step that was not finite |
+    - `recipe.toml`: the effective recipe
+    - `environment.json`: versions, machine, git state and command of every session
+    - `metrics.jsonl`: one line per record, in order
+    - `tensorboard/`: the same as events, where tensorboard is installed
+    - `state.safetensors`: all that is needed to resume
+    - `last.safetensors`, `best.safetensors`: the model after the latest epoch, and after the best one
+    - `epoch-1.safetensors` …: the model after each epoch, with `keep_epochs`
+    - `result.json`: the result, written at the end
+    - `failed.safetensors`: weights, gradients and batch of a step that was not finite
 
-    Model files are written before the state that speaks of them, so what the state says exists, exists.
+    Model files are written before the state that refers to them, so that they exist whenever it does.
 
     Args:
         path: the folder; made if it is not there.
         recipe: what is trained.
-        resume: go on with the run in the folder, if there is one.
+        resume: continue the run in the folder, if there is one.
         main: whether this process is the one that writes.
     """
 
@@ -53,32 +57,38 @@ class Run:
             self._open(resume)
 
     def _open(self, resume: bool) -> None:
-        known = self.path / "recipe.toml"
-        if known.is_file():
+        earlier = self.path / "recipe.toml"
+        if earlier.is_file():
             if not resume:
                 raise ValueError(
-                    f"{self.path} holds a run already: go on with --resume, or give another --out"
+                    f"{self.path} already holds a run: continue it with resume (--resume), or give another "
+                    "folder (--out)"
                 )
-            check_same_subject(Recipe.from_file(known), self.recipe)
+            check_resumable(Recipe.from_file(earlier), self.recipe)
         self.path.mkdir(parents=True, exist_ok=True)
-        for abandoned in self.path.glob(".*.tmp"):
-            abandoned.unlink()
+        for unfinished in self.path.glob(".*.tmp"):
+            unfinished.unlink()
         self._write("recipe.toml", self.recipe.to_toml())
         sessions = [*self.sessions(), describe_environment()]
         self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
         if not self.resumes:
             self.keep_records(0, 0)
 
+    @property
+    def reported(self) -> Path:
+        """The model that `result.json` reports, see `reported_model`."""
+        return self.best if self.recipe.data.val_fraction else self.last
+
     def sessions(self) -> list[dict[str, Any]]:
         """The environment of every session so far."""
         return sessions_of(self.path)
 
     def of_epoch(self, epoch: int) -> Path:
-        """Where the model of an epoch is kept, if they are; epochs count from 1."""
+        """The file for the model of an epoch; epochs count from 1."""
         return self.path / f"epoch-{epoch}.safetensors"
 
     def keep_records(self, count: int, step: int) -> None:
-        """Forget the records after the first `count`: a resumed run will write them again."""
+        """Drop the records after the first `count`: a resumed run will write them again."""
         if not self.main:
             return
         lines = self.metrics.read_text().splitlines()[:count] if self.metrics.is_file() else []
@@ -94,12 +104,12 @@ class Run:
             file.flush()
             os.fsync(file.fileno())
         if self.events is not None:
-            for name, value in flat(numbers):
+            for name, value in flatten_numbers(numbers):
                 self.events.add_scalar(name, value, numbers["step"])
             self.events.flush()
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Write the result, with a digest of the weights it is about."""
+        """Write the result."""
         if self.main:
             self._write("result.json", json.dumps(result, indent=2) + "\n")
 
@@ -108,36 +118,80 @@ class Run:
             temporary.write_text(text, encoding="utf-8")
 
 
+def reported_model(folder: str | Path) -> Path:
+    """The weights file of the model that a run reports; `evaluate` and `predict` use the same one.
+
+    It is the model that was best on the validation images, if the run has some (`data.val_fraction`), and
+    otherwise the last one: a model chosen by its test accuracy would look better than it is. Before the end
+    of the first epoch there is only the last one.
+
+    Raises:
+        RunError: the folder holds no model.
+    """
+    folder = Path(folder)
+    recipe = folder / "recipe.toml"
+    validated = recipe.is_file() and Recipe.from_file(recipe).data.val_fraction > 0
+    for name in ("best.safetensors", "last.safetensors") if validated else ("last.safetensors",):
+        if (folder / name).is_file():
+            return folder / name
+    raise RunError(f"{folder} holds no trained model yet (last.safetensors)")
+
+
+def choose_folder(out: str | Path | None, name: str, *, resume: bool = False) -> Path:
+    """The folder of a run: `out`, or a free one in `runs/`.
+
+    Args:
+        out: the folder, if it is given.
+        name: of the run; `runs/NAME`, or `runs/NAME-2` and so on where that is taken. The folder is made, so
+            that another run cannot choose it too.
+        resume: take `runs/NAME` as it is.
+    """
+    if out is not None:
+        return Path(out)
+    folder, number = RUNS / name, 1
+    while not resume:
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            number += 1
+            folder = RUNS / f"{name}-{number}"
+    return folder
+
+
 def sessions_of(run: Path) -> list[dict[str, Any]]:
     """The environment of every session of the run in a folder."""
     path = run / "environment.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
-def check_same_subject(before: Recipe, now: Recipe) -> None:
-    """A run keeps its model, its data and its seed; the rest may be changed when it goes on."""
+def check_resumable(before: Recipe, now: Recipe) -> None:
+    """Refuse to resume with another model, other data or another seed; the rest may be changed."""
     for part in ("model", "data", "seed"):
         if getattr(before, part) != getattr(now, part):
-            raise ValueError(f"a resumed run keeps its {part}: start a new one with another --out")
+            raise ValueError(
+                f"a resumed run keeps its {part}: {getattr(before, part)} is in recipe.toml, got "
+                f"{getattr(now, part)}; start a new run in another folder (--out)"
+            )
 
 
-def flat(table: dict[str, Any], where: str = "") -> list[tuple[str, float]]:
+def flatten_numbers(table: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     """All numbers in nested tables, by path.
 
-    >>> flat({"loss": 0.5, "test": {"accuracy": 0.9}})
+    >>> flatten_numbers({"loss": 0.5, "test": {"accuracy": 0.9}})
     [('loss', 0.5), ('test/accuracy', 0.9)]
     """
-    found: list[tuple[str, float]] = []
+    numbers: list[tuple[str, float]] = []
     for name, value in table.items():
         if isinstance(value, dict):
-            found += flat(value, f"{where}{name}/")
+            numbers += flatten_numbers(value, f"{prefix}{name}/")
         elif isinstance(value, (int, float)):
-            found.append((where + name, value))
-    return found
+            numbers.append((prefix + name, value))
+    return numbers
 
 
 def open_events(folder: Path, step: int) -> Any:
-    """A TensorBoard writer that hides events after `step`, or nothing if tensorboard is not installed."""
+    """A TensorBoard writer that hides events after `step`, or `None` if tensorboard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -146,12 +200,12 @@ def open_events(folder: Path, step: int) -> Any:
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions, machine, command and git state: what one asks later of a run.
+    """Versions, machine, command and git state.
 
     >>> sorted(describe_environment())[:3]
     ['accelerate', 'command', 'device']
     """
-    import accelerate
+    accelerate = require("accelerate", extra="train", purpose="training")
 
     return {
         "started": now(),
@@ -170,12 +224,12 @@ def describe_environment() -> dict[str, Any]:
 
 
 def now() -> str:
-    """The time, in one zone for all."""
+    """The time in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def git_state() -> dict[str, Any] | None:
-    """Commit of the checkout, and whether tracked files were changed; `None` for an installed copy."""
+    """Commit of the checkout, and whether tracked files are changed; `None` for an installed package."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return None
@@ -186,19 +240,8 @@ def git_state() -> dict[str, Any] | None:
         return None
 
 
-def processor_name() -> str:
-    """The processor as its maker calls it, where the system says so."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()
-
-
 def _git(root: Path, *words: str) -> str:
-    done = subprocess.run(
+    finished = subprocess.run(
         ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True
     )
-    return done.stdout.strip()
+    return finished.stdout.strip()

@@ -29,7 +29,7 @@ class Votes(ABC):
         space: how a pose becomes a vote: a `PoseSpace`, or the name of one.
 
     Attributes:
-        index: `[P, I]`, which child stands at each place of each field; N where the field leaves the
+        index: `[P, I]`, which child is at each place of each field; N where the field leaves the
             image. `None` if there is one position, whose field is all children in order.
         grid: the shape `(H', W')` of the P positions, or `None`.
     """
@@ -56,7 +56,7 @@ class Votes(ABC):
 
     @abstractmethod
     def unfold(self) -> Tensor:
-        """Poses in the layout that `compute` takes: laid out to meet the weights."""
+        """Poses in the layout that `compute` takes."""
 
     @abstractmethod
     def compute(self, poses: Tensor) -> Tensor:

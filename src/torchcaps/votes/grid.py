@@ -148,7 +148,7 @@ def field_index(
     padding: int,
     device: torch.device,
 ) -> Tensor:
-    """Which child stands at each place of each field, `[P, K·K·C]`; the number of children where none does.
+    """Which child is at each place of each field, `[P, K·K·C]`; the number of children where none does.
 
     It depends on sizes alone, so a layer reads it from a cache after its first call.
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Web, serving
 
+from support.loopback import Web, serving
 from torchcaps.data.fetch.cache import cache_dir
 from torchcaps.data.fetch.collection import Collection
 from torchcaps.data.fetch.suppliers import Mirror, Tarball

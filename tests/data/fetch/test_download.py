@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Web, serving
 
+from support.loopback import Web, serving
 from torchcaps.data.fetch.download import DownloadError, download
 
 BODY = bytes(range(256)) * 40

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lab_models import CARDS
 from starlette.testclient import TestClient
 
+from support.lab_models import CARDS
 from torchcaps.data.worlds.toys import render
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.views.toy import list_toys

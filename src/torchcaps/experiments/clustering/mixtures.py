@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from torchcaps.routing import EMRouting, KMeansRouting, Routing, RoutingOutput
-from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import SharedVotes
 
 Array = np.ndarray
@@ -106,17 +105,9 @@ def route_points(
 def as_clustering(routing: Routing, votes: SharedVotes, output: RoutingOutput) -> Clustering:
     """One iteration of a routing as a clustering."""
     assert output.coupling is not None
-    vote, identity = votes.tensor(), torch.eye(2, dtype=torch.float64)
-    mean, _, share = weighted_mean(vote, output.coupling)
     covariance = torch.zeros(votes.parents, 2, 2, dtype=torch.float64)
     if isinstance(routing, EMRouting):
-        spread = routing.gaussian.fit(vote, share, mean)[0, 0]
-        if routing.covariance == "full":
-            covariance = spread @ spread.mT  # the spread is a Cholesky factor
-        elif routing.covariance == "fixed":
-            covariance = covariance + routing.gaussian.sigma**2 * identity  # type: ignore[attr-defined]
-        else:
-            covariance = spread.unsqueeze(-1) * identity
+        covariance = routing.covariances(votes, output.coupling)[0, 0]
     assignment = output.coupling[0, 0].numpy()
     return Clustering(output.pose[0, 0].numpy(), covariance.numpy(), assignment.mean(0), assignment)
 

@@ -25,8 +25,8 @@ from torchcaps.experiments.framework.storage import (
 from torchcaps.models import Model, list_pretrained, pretrained_path
 from torchcaps.models.weights import load_weights
 from torchcaps.training.callbacks import Callback
-from torchcaps.training.engine import train
 from torchcaps.training.recipe import Recipe
+from torchcaps.training.trainer import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -198,7 +198,7 @@ class Study:
                 resume=True,
                 budget=budget,
                 keep_epochs=keep_epochs,
-                watch=self.make_callback(),
+                callbacks=[self.make_callback()],
             )["status"]
             if status != "ended":
                 raise StudyStopped(f"stopped ({status}) while training {name}", status)

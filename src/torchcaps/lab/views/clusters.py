@@ -7,7 +7,6 @@ from torch import Tensor
 
 from torchcaps.lab.schemas import ClustersIteration, ClustersRequest, ClustersResponse, to_list
 from torchcaps.routing import EMRouting, Routing, RoutingOutput, create_routing
-from torchcaps.routing.base import weighted_mean
 from torchcaps.votes import SharedVotes
 
 # Smallest variance of a cluster: σ = 0.01, which is still visible on a plane of about 3 × 2.
@@ -74,14 +73,6 @@ def describe(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> Clust
 def covariances(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> Tensor:
     """The covariances `[clusters, 2, 2]` that the routing fits; 0 for k-means, which has none."""
     assert step.coupling is not None
-    identity = torch.eye(2, dtype=votes.pose.dtype)
     if not isinstance(routing, EMRouting):
-        return 0 * identity.expand(votes.parents, 2, 2)
-    if routing.covariance == "fixed":
-        return routing.gaussian.sigma**2 * identity.expand(votes.parents, 2, 2)  # type: ignore[attr-defined]
-    vote = votes.tensor()
-    mean, _, share = weighted_mean(vote, step.coupling)
-    spread = routing.gaussian.fit(vote, share, mean)[0, 0]
-    if routing.covariance == "full":
-        return spread @ spread.mT  # the Cholesky factor
-    return spread.unsqueeze(-1) * identity
+        return votes.pose.new_zeros(votes.parents, 2, 2)
+    return routing.covariances(votes, step.coupling)[0, 0]

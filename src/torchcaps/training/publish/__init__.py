@@ -1,1 +1,1 @@
-"""From a finished run to a published number: results, their page, and shipped weights."""
+"""From a run that has ended to a published number: results, their page, and shipped weights."""

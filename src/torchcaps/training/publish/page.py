@@ -1,4 +1,4 @@
-"""RESULTS.md, made from what runs wrote and from nothing else."""
+"""RESULTS.md, made from the results of runs and from nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from torchcaps.models import list_pretrained
 
-# What the papers and public code have, in the words of their own tables; by model and data.
+# Numbers of papers and public code as they print them, by model and data.
 PUBLISHED = {
     ("shared_capsnet", "mnist"): "essay 2018: 0.7; two digits > 90 % right",
     ("pooled_cnn", "mnist"): "essay 2018: 0.7; two digits about 40 % right, 10 % with the threshold",
@@ -44,11 +44,11 @@ def results_page(results: str | Path = "results") -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A file that `record` wrote; whatever is not one is an error that names it."""
+    """Read a file that `record` wrote; any other file raises an error that names it."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
         if result["status"] != "ended":
-            raise ValueError(f"its run stopped at {result['status']!r}")
+            raise ValueError(f"its run stopped with status {result['status']!r}")
         for name in NEEDED:
             if name not in result:
                 raise ValueError(f"it has no {name!r}")
@@ -58,7 +58,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def command_of(result: dict[str, Any]) -> str:
-    """What makes a run again but for its seed: runs that share it are one experiment.
+    """The command of a run without its seed: runs that share it are one experiment.
 
     >>> command_of({"seed": 2, "environment": {"command": "torchcaps train mnist-capsnet --seed 2"}})
     'torchcaps train mnist-capsnet'
@@ -92,16 +92,16 @@ def row(data: str, model: str, command: str, runs: list[dict[str, Any]]) -> list
 
 
 def other(name: str, tests: list[dict[str, Any]]) -> str:
-    """Another test of the same model, in words."""
+    """Another test of the same model, as text."""
     if name == "test_crops":
         return f"several crops {spread([test['error'] for test in tests])}"
-    likely = [test["accuracy_above_half"] for test in tests]
+    above_half = [test["accuracy_above_half"] for test in tests]
     right = spread([test["accuracy"] for test in tests])
-    return f"{name}: {right} % right, {spread(likely)} % with every score above 0.5"
+    return f"{name}: {right} % right, {spread(above_half)} % with every score above 0.5"
 
 
 def spread(shares: list[float]) -> str:
-    """Shares in percent: one, or mean and standard deviation of several.
+    """Shares in percent: one value, or mean and standard deviation of several.
 
     >>> spread([0.0123]), spread([0.01, 0.02])
     ('1.23', '1.50 ± 0.71')
@@ -135,7 +135,7 @@ def markdown(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
+    """A number and its noun.
 
     >>> counted(1, "thread"), counted(2, "thread")
     ('1 thread', '2 threads')

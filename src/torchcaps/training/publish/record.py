@@ -1,4 +1,4 @@
-"""From a run to a line of results that others can check: what it came to, and how to make it again."""
+"""From a run to a result that others can check: its numbers, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from torchcaps.training.run import sessions_of
 
 
 def record(run: str | Path, results: str | Path = "results") -> Path:
-    """Copy what a run came to into the folder of results; returns the file written.
+    """Copy the result of a run into the folder of results.
 
     Args:
         run: folder of a run that has ended.
-        results: where results are kept, one JSON file per run.
+        results: folder of results, one JSON file per run.
+
+    Returns:
+        The file written.
     """
     run = Path(run).resolve()
     result = read_result(run)
     sessions = sessions_of(run)
     result["environment"] = {**sessions[-1], "command": command(result, sessions)}
-    # Commands and folders of whoever trained are nobody's business; when it was, and with which code, is.
+    # Commands and folders of a private machine are left out; the time and the code's version are kept.
     result["sessions"] = [{name: each[name] for name in ("started", "git")} for each in sessions]
     result.pop("run", None)
     name = recipe_name(Recipe.from_table(result["recipe"])) or run.name
@@ -43,11 +46,11 @@ def read_result(run: Path) -> dict[str, Any]:
     path = run / "result.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if result.get("status") != "ended":
-        raise RunError(f"{run} has not ended: go on with torchcaps train --resume --out {run}")
+        raise RunError(f"{run} has not ended: continue it with torchcaps train --resume --out {run}")
     if digest(run / result["model"]) != result["sha256"]:
         raise RunError(
-            f"{run}: result.json is about other weights than those in {result['model']}, as when a run went "
-            f"on and was stopped; end it with torchcaps train --resume --out {run}"
+            f"{run}: result.json is about other weights than those in {result['model']}, as when a run was "
+            f"continued and stopped; end it with torchcaps train --resume --out {run}"
         )
     if Recipe.from_file(run / "recipe.toml") != Recipe.from_table(result["recipe"]):
         raise RunError(f"{run}: result.json is about another recipe than recipe.toml")
@@ -55,7 +58,7 @@ def read_result(run: Path) -> dict[str, Any]:
 
 
 def command(result: dict[str, Any], sessions: list[dict[str, Any]]) -> str:
-    """What to type to make a run again: its recipe by name, or else all that was typed."""
+    """The command that repeats a run: its recipe by name, or otherwise the commands of all its sessions."""
     name = recipe_name(Recipe.from_table(result["recipe"]))
     if name is None:
         return "; ".join(shlex.join(["torchcaps", *each["command"][1:]]) for each in sessions)
@@ -63,14 +66,14 @@ def command(result: dict[str, Any], sessions: list[dict[str, Any]]) -> str:
 
 
 def recipe_name(recipe: Recipe) -> str | None:
-    """The recipe that comes with torchcaps and says the same, whatever the seed and wherever the data lie."""
-    wanted = essence(recipe)
+    """The recipe that comes with torchcaps and is the same but for its seed and the folder of its data."""
+    wanted = comparable(recipe)
     for name, path in list_recipes().items():
-        if essence(Recipe.from_file(path)) == wanted:
+        if comparable(Recipe.from_file(path)) == wanted:
             return name
     return None
 
 
-def essence(recipe: Recipe) -> Recipe:
-    """What makes a recipe what it is: all but its words, its seed and the place of the data."""
+def comparable(recipe: Recipe) -> Recipe:
+    """A recipe without its description, its seed and the folder of its data."""
     return replace(recipe, description="", seed=0, data=replace(recipe.data, dir=None))

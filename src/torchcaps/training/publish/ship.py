@@ -1,4 +1,4 @@
-"""Weights that come with the package: how a run's are put there, and how what is said of them is checked."""
+"""Weights that come with the package: how a run's are added, and how the index of them is checked."""
 
 from __future__ import annotations
 
@@ -11,35 +11,40 @@ from typing import Any
 import torch
 
 from torchcaps._files import digest, replaced_on_success
-from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, list_pretrained
 from torchcaps.models.pretrained import FOLDER, MAX_BYTES
 from torchcaps.models.weights import ModelCard, load_weights, write_tensors
+from torchcaps.training.datasets import Images, first_images
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.prediction import predict
 from torchcaps.training.publish.record import read_result, recipe_name
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.splits import eval_split, load_other, load_split
+from torchcaps.training.task import final_tests
 
-# So many test images, from the first on, are looked at again by whoever checks the shipped weights.
+# Number of test images, from the first on, that are used to check shipped weights.
 SAMPLE = 500
-# What an entry keeps of the result of its run.
+# What an entry of the index keeps of the result of its run.
 TRAINED = ("sha256", "epochs", "seconds")
 
 
 def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
-    """Put a run's weights into the package, in half precision, and test what is put there.
+    """Add a run's weights to the package, in half precision, and test them.
 
-    Half precision halves the download; the numbers kept are those of the halved weights. Nothing in the
-    package changes until all tests were done.
+    Half precision halves the download; the numbers in the index are those of the halved weights. Nothing in
+    the package changes until all tests are done.
 
     Args:
         run: folder of a run that has ended, made from a recipe that comes with torchcaps.
         folder: of the weights, with its `index.json`.
 
-    Returns the entry of the index.
+    Returns:
+        The entry of the index.
+
+    Raises:
+        RunError: the run has not ended, no shipped recipe makes it, or the weights are too large.
     """
     run = Path(run).resolve()
     result, recipe = read_result(run), Recipe.from_file(run / "recipe.toml")
@@ -55,8 +60,8 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
         raise RunError(f"{run}: some weights are too large for half precision")
     data = recipe.data.name
     file = f"{recipe.model.name}-{data}.safetensors"
-    with TemporaryDirectory() as aside:
-        written = Path(aside) / file
+    with TemporaryDirectory() as temporary_folder:
+        written = Path(temporary_folder) / file
         write_tensors(written, halves, asdict(replace(card, facts={"data": data, "recipe": source})))
         check_room(file, written.stat().st_size, folder)
         model, card = load_weights(written)
@@ -80,7 +85,7 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
 
 
 def check_room(file: str, size: int, folder: Path) -> None:
-    """Refuse weights that would make the package larger than is fair to whoever installs it."""
+    """Refuse weights that would make the package larger than `MAX_BYTES`."""
     others = sum(path.stat().st_size for path in folder.glob("*.safetensors") if path.name != file)
     if others + size > MAX_BYTES:
         raise RunError(
@@ -90,39 +95,38 @@ def check_room(file: str, size: int, folder: Path) -> None:
 
 
 def evaluate_all(model: Model, card: ModelCard, recipe: Recipe) -> dict[str, dict[str, Any]]:
-    """The tests that the run's own result has, of this model."""
-    preprocess = Preprocess.from_options(card.preprocess)
+    """The tests that the result of the run has, of this model."""
     images = load_split(recipe.data, eval_split(recipe.data))
-    metrics = {"test": evaluate(model, images, preprocess).summary()}
-    if recipe.evaluation.crops > 1:
-        metrics["test_crops"] = evaluate(model, images, preprocess, crops=recipe.evaluation.crops).summary()
-    for name in recipe.evaluation.extra_datasets:
-        plain = Preprocess(standardize=preprocess.standardize)
-        metrics[name] = evaluate(model, load_other(recipe, name), plain).summary()
-    return metrics
+    extra = {name: load_other(recipe, name) for name in recipe.evaluation.extra_datasets}
+    tests = final_tests(recipe, Preprocess.from_options(card.preprocess), images, extra)
+    return {
+        test.name: evaluate(model, test.images, test.preprocess, crops=test.crops).summary() for test in tests
+    }
 
 
-def sample_of(model: Model, card: ModelCard, images: ImageSet) -> dict[str, Any]:
-    """What a check of the weights finds again on the first `SAMPLE` test images.
+def sample_of(model: Model, card: ModelCard, images: Images) -> dict[str, Any]:
+    """What a check of the weights computes again on the first `SAMPLE` test images.
 
-    How many are right, the mean of the highest score, and the error of the drawings if there are any: the
-    first alone would not notice small changes, nor any in a decoder.
+    How many are right, the mean of the highest score, and the error of reconstructions if there are any: the
+    first alone would not show small changes, nor changes in a decoder.
     """
     some = images.select(torch.arange(min(SAMPLE, len(images))))
     evaluation = evaluate(model, some, Preprocess.from_options(card.preprocess))
-    scores = predict(model, Preprocess.from_options(card.preprocess).test(some.images)).scores
-    found = {
+    scores = predict(
+        model, Preprocess.from_options(card.preprocess).test(first_images(some, SAMPLE)[0])
+    ).scores
+    sample = {
         "count": evaluation.count,
         "right": round(evaluation.accuracy * evaluation.count),
         "score": round(float(scores.amax(1).mean()), 6),
     }
     if evaluation.reconstruction is not None:
-        found["reconstruction"] = round(evaluation.reconstruction, 4)
-    return found
+        sample["reconstruction"] = round(evaluation.reconstruction, 4)
+    return sample
 
 
 def keep_entry(entry: dict[str, Any], folder: Path) -> None:
-    """Put an entry into the index, in place of an older one for the same file."""
+    """Write an entry to the index, in place of an older one for the same file."""
     path = folder / "index.json"
     others = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     kept = [other for other in others if other["file"] != entry["file"]]
@@ -132,19 +136,22 @@ def keep_entry(entry: dict[str, Any], folder: Path) -> None:
 
 
 def check_shipped(model: str, data: str) -> None:
-    """Find again what the index says of some shipped weights; raises if it differs.
+    """Compute again what the index holds about some shipped weights.
 
-    One image more or less and 0.1 % of a mean are let pass: other processors round otherwise.
+    A difference of one image and of 0.1 % of a mean is allowed: processors round differently.
+
+    Raises:
+        RunError: the index holds something else.
     """
     from torchcaps.data import load
     from torchcaps.models import pretrained_path
 
     entry = next(each for each in list_pretrained() if (each["model"], each["data"]) == (model, data))
     network, card = load_weights(pretrained_path(model, data))
-    where, said = entry["load"], entry["sample"]
-    found = sample_of(network, card, load(where["name"], where["split"], **where["options"]))
-    alike = found.keys() == said.keys() and found["count"] == said["count"]
-    alike = alike and abs(found["right"] - said["right"]) <= 1
-    means = [name for name in ("score", "reconstruction") if name in found]
-    if not alike or any(abs(found[name] - said[name]) > 1e-3 * abs(said[name]) for name in means):
-        raise RunError(f"{entry['file']}: {found} on the first test images, the index says {said}")
+    source, expected = entry["load"], entry["sample"]
+    sample = sample_of(network, card, load(source["name"], source["split"], **source["options"]))
+    same = sample.keys() == expected.keys() and sample["count"] == expected["count"]
+    same = same and abs(sample["right"] - expected["right"]) <= 1
+    means = [name for name in ("score", "reconstruction") if name in sample]
+    if not same or any(abs(sample[name] - expected[name]) > 1e-3 * abs(expected[name]) for name in means):
+        raise RunError(f"{entry['file']}: {sample} on the first test images, the index says {expected}")

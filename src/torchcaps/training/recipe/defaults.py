@@ -1,4 +1,4 @@
-"""A recipe for any model on any data set, for those who bring none."""
+"""A recipe for any model on any data set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torchcaps.training.recipe.schema import Recipe
 
 
 def default_recipe(model: str, data: str, *, data_dir: str | None = None) -> Recipe:
-    """The recipe for a model and a data set that no file names.
+    """Make a recipe for a model and a data set for which there is no file.
 
-    It is made from what both say when they are registered: `DatasetInfo.recipe`, `ModelInfo.recipe`, and
-    `ModelInfo.on` for this data set.
+    It joins what both are registered with: `DatasetInfo.recipe`, `ModelInfo.recipe`, and `ModelInfo.on` for
+    this data set.
 
     Args:
         model: one of `list_models()`.
@@ -43,7 +43,7 @@ def default_recipe(model: str, data: str, *, data_dir: str | None = None) -> Rec
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables in one, and the tables inside them; where both have a value, that of `above`.
+    """Merge two nested tables; where both have a value, that of `above` is used.
 
     >>> merge({"options": {"size": 28}, "dir": "a"}, {"options": {"size": 16}})
     {'options': {'size': 16}, 'dir': 'a'}

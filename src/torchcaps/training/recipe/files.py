@@ -6,16 +6,16 @@ from torchcaps._registry import suggest
 from torchcaps.training.recipe.schema import Recipe
 
 PACKAGE = Path(__file__).parents[2]
-# Beside the code in a checkout; inside the package where it was installed.
+# In a checkout they are beside the code, in an installed package inside it.
 FOLDERS = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")
 
 
 def list_recipes() -> dict[str, Path]:
     """The recipes that come with torchcaps, by name."""
-    found: dict[str, Path] = {}
+    recipes: dict[str, Path] = {}
     for folder in reversed(FOLDERS):
-        found |= {path.stem: path for path in folder.glob("*.toml")}
-    return dict(sorted(found.items()))
+        recipes |= {path.stem: path for path in folder.glob("*.toml")}
+    return dict(sorted(recipes.items()))
 
 
 def load_recipe(name: str) -> Recipe:

@@ -1,27 +1,49 @@
-"""A recipe: everything that decides what a training run computes, as typed tables read from TOML."""
+"""The tables of a recipe, with their types and checks."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps._registry import suggest
 from torchcaps.data.registry import dataset_info
-from torchcaps.training.recipe.toml import format_toml, parse_toml, parse_value
+from torchcaps.models.registry import ALIASES as SIZE_ALIASES
+from torchcaps.models.registry import SIZES
+from torchcaps.models.weights import OBJECT
+from torchcaps.training.recipe.toml import format_toml, parse_setting, parse_toml
 
 LOSSES = ("margin", "spread", "cross_entropy")
+# Names that other libraries use.
+ALIASES = {"learning_rate": "optimizer.lr", "ema": "training.ema_decay"}
+HINTS = {
+    **{alias: f"{size} comes from the data set" for alias, size in SIZE_ALIASES.items()},
+    **{size: f"{size} comes from the data set" for size in SIZES},
+}
 
 
 @dataclass(frozen=True)
 class ModelPart:
-    """Which network: `options` go to `create_model`."""
+    """Which network: `options`, `pretrained` and `freeze` go to `create_model`.
+
+    With `pretrained`, training starts from the weights that come with torchcaps for this model and that data
+    set; `freeze` names layers that are not trained, or is true for all that have pretrained weights. A model
+    that was given to `torchcaps.fit` is called `object:` and its class.
+    """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+    pretrained: str | None = None
+    freeze: bool | list[str] = False
+
+    def __post_init__(self) -> None:
+        for option in self.options:
+            size = SIZE_ALIASES.get(option, option)
+            if size in SIZES:
+                raise ValueError(f"model.options.{option}: {size} comes from the data set")
 
 
 @dataclass(frozen=True)
@@ -31,6 +53,9 @@ class DataPart:
     `val_fraction` is the share of the training images held out to choose a model by. With 0, progress is
     shown on the test images, and the model reported is the last one, not the best. With
     `resample_each_epoch`, a random set (two digits laid over each other) is drawn again for every epoch.
+    `limit` trains on that many images, `limit_per_class` on that many of each class: chosen by the seed, and
+    a smaller number gives a part of a larger one. Validation and test images are not limited. Data that were
+    given to `torchcaps.fit` are called `object:` and their class.
     """
 
     name: str
@@ -38,6 +63,8 @@ class DataPart:
     preprocess: dict[str, Any] = field(default_factory=dict)
     val_fraction: float = 0.0
     resample_each_epoch: bool = False
+    limit: int | None = None
+    limit_per_class: int | None = None
     dir: str | None = None
 
     def __post_init__(self) -> None:
@@ -50,13 +77,19 @@ class DataPart:
                 "data.resample_each_epoch and data.val_fraction exclude each other: "
                 "the held-out images would be drawn again"
             )
+        for name in ("limit", "limit_per_class"):
+            if getattr(self, name) is not None:
+                check_count(f"data.{name}", getattr(self, name))
+        if self.limit is not None and self.limit_per_class is not None:
+            raise ValueError("data.limit and data.limit_per_class exclude each other: set one of them")
 
 
 @dataclass(frozen=True)
 class LossPart:
     """What is minimized: a classification loss, and the weight of the reconstruction loss beside it.
 
-    The margin of the spread loss rises as `SpreadMarginSchedule(margin_kind, steps=margin_steps)` says.
+    The margin of the spread loss rises as in `SpreadMarginSchedule(margin_kind, steps=margin_steps)`. A
+    function that was given to `torchcaps.fit` is called `object:` and its name.
     """
 
     name: str = "margin"
@@ -66,7 +99,8 @@ class LossPart:
     margin_steps: int = 10_000
 
     def __post_init__(self) -> None:
-        check_choice("loss.name", self.name, LOSSES)
+        if not self.name.startswith(OBJECT):
+            check_choice("loss.name", self.name, LOSSES)
         check_number("loss.absent_weight", self.absent_weight)
         check_number("loss.reconstruction", self.reconstruction)
         check_choice("loss.margin_kind", self.margin_kind, ("linear", "sigmoid"))
@@ -75,7 +109,7 @@ class LossPart:
 
 @dataclass(frozen=True)
 class OptimizerPart:
-    """How weights follow gradients; `momentum` is for `sgd` alone."""
+    """The optimizer; `momentum` is used by `sgd` alone."""
 
     name: str = "adam"
     lr: float = 1e-3
@@ -91,11 +125,15 @@ class OptimizerPart:
 
 @dataclass(frozen=True)
 class SchedulePart:
-    """How the learning rate goes: `constant`, `exponential` (× `gamma` every `step_size` steps), or `cosine`.
+    """What changes over training: the learning rate, and the inverse temperature of EM routing.
 
-    Any of them may begin with a linear rise over `warmup_steps`. The cosine falls to 0 in as many equal
-    `cycles` as are asked for, each from the full rate: a run that has ended goes on as if it had been made so
-    from the start, with as many epochs again and one round more (warm restarts, Loshchilov and Hutter 2017).
+    The learning rate is `constant`, `exponential` (× `gamma` every `step_size` steps) or `cosine`, and may
+    begin with a linear rise over `warmup_steps`. The cosine falls to 0 in `cycles` equal cycles, each from
+    the full rate (warm restarts, Loshchilov and Hutter 2017). A run that has ended can be continued with as
+    many epochs again and one cycle more; the result is that of a run with these numbers from the start.
+
+    The inverse temperature is multiplied by a factor that rises linearly from `em_inverse_temperature_start`
+    to 1 over `em_inverse_temperature_steps`; tests always use 1.
     """
 
     name: str = "constant"
@@ -103,6 +141,8 @@ class SchedulePart:
     step_size: int = 2000
     warmup_steps: int = 0
     cycles: int = 1
+    em_inverse_temperature_start: float = 1.0
+    em_inverse_temperature_steps: int = 0
 
     def __post_init__(self) -> None:
         check_choice("schedule.name", self.name, ("constant", "exponential", "cosine"))
@@ -110,11 +150,19 @@ class SchedulePart:
         check_count("schedule.step_size", self.step_size)
         check_count("schedule.warmup_steps", self.warmup_steps, minimum=0)
         check_count("schedule.cycles", self.cycles)
+        start, steps = self.em_inverse_temperature_start, self.em_inverse_temperature_steps
+        check_number("schedule.em_inverse_temperature_start", start)
+        check_count("schedule.em_inverse_temperature_steps", steps, minimum=0)
+        if (start != 1) != (steps > 0):
+            raise ValueError(
+                "schedule.em_inverse_temperature_start and schedule.em_inverse_temperature_steps belong "
+                f"together: set both or neither, got {start} and {steps}"
+            )
 
 
 @dataclass(frozen=True)
 class TrainingPart:
-    """How long and in what portions.
+    """How long, and in which batches.
 
     `batch_size` counts the images of one update, over all processes; `grad_accum_steps` computes it in
     that many pieces, which saves memory and changes nothing else. `ema_decay` is the decay of an exponential
@@ -138,7 +186,7 @@ class TrainingPart:
 
 @dataclass(frozen=True)
 class EvaluationPart:
-    """How the model is tested: `crops`² crops per image, and further data sets in the final report."""
+    """How the model is tested: on `crops`² crops per image too, and on further data sets at the end."""
 
     batch_size: int = 256
     crops: int = 1
@@ -147,6 +195,11 @@ class EvaluationPart:
     def __post_init__(self) -> None:
         check_count("evaluation.batch_size", self.batch_size)
         check_count("evaluation.crops", self.crops)
+        for name in self.extra_datasets:
+            try:
+                dataset_info(name)
+            except ValueError as fault:
+                raise ValueError(f"evaluation.extra_datasets: {fault}") from None
 
 
 @dataclass(frozen=True)
@@ -160,11 +213,17 @@ class StopPart:
     def __post_init__(self) -> None:
         check_choice("stop.metric", self.metric, ("accuracy", "loss"))
         check_count("stop.patience", self.patience, minimum=0)
+        if self.target is not None:
+            check_number("stop.target", self.target)
+            if self.metric == "accuracy" and self.target > 1:
+                raise ValueError(
+                    f"stop.target is an accuracy from 0 to 1, got {self.target}; write 98 % as 0.98"
+                )
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what a run computes.
+    """All settings that decide what a run computes.
 
     Example:
         >>> recipe = Recipe.from_table({"model": {"name": "capsnet"}, "data": {"name": "mnist"}})
@@ -172,7 +231,7 @@ class Recipe:
         {'iterations': 2}
         >>> recipe.override(["batchsize=64"])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: unknown recipe key 'batchsize': did you mean 'training.batch_size'? Known: ...
+        ValueError: unknown recipe key 'batchsize': did you mean 'training.batch_size'? Nearest: ...
     """
 
     model: ModelPart
@@ -188,7 +247,7 @@ class Recipe:
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Recipe:
-        """Check a table as TOML gives it, key by key."""
+        """Build a recipe from nested tables, checking every key and value."""
         return build(cls, table)
 
     @classmethod
@@ -206,29 +265,20 @@ class Recipe:
         return cls.from_toml(Path(path).read_text(encoding="utf-8"), str(path))
 
     def to_table(self) -> dict[str, Any]:
-        """The whole recipe as plain tables, plain values before them, as TOML wants it."""
+        """The recipe as nested tables, with plain values first, as TOML requires."""
         table = asdict(self)
         return {"description": table.pop("description"), "seed": table.pop("seed"), **table}
 
     def to_toml(self) -> str:
-        """The whole recipe as text that `from_toml` reads back."""
+        """The recipe as text that `from_toml` reads."""
         return format_toml(self.to_table())
 
     def override(self, settings: Sequence[str]) -> Recipe:
-        """The recipe with dotted `key=value` settings put in, as `--set` does."""
+        """The recipe with some values replaced by dotted `key=value` settings, as `--set` does."""
         table = self.to_table()
         for setting in settings:
-            key, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(
-                    f"a setting is written key=value, such as training.epochs=3; got {setting!r}"
-                )
-            put(Recipe, table, key.strip(), parse_value(text.strip()))
+            put(Recipe, table, *parse_setting(setting))
         return Recipe.from_table(table)
-
-    def with_training(self, **changes: Any) -> Recipe:
-        """The recipe with some of its `training` values changed."""
-        return replace(self, training=replace(self.training, **changes))
 
 
 T = TypeVar("T")
@@ -241,21 +291,22 @@ def build(kind: type[T], table: dict[str, Any], where: str = "", root: type | No
     hints = get_type_hints(kind)
     for key in table:
         if key not in hints:
-            raise ValueError(f"unknown recipe key {where + key!r}: {suggest(where + key, dotted_keys(root))}")
+            raise unknown_key(where + key, root)
     for each in fields(kind):  # type: ignore[arg-type]
         if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
             example = f"{each.name}.name" if is_dataclass(hints[each.name]) else each.name
-            raise ValueError(f"the recipe does not say {where + example}")
+            raise ValueError(f"the recipe has no {where + example}")
     values = {key: convert(hints[key], value, where + key, root) for key, value in table.items()}
     return kind(**values)
 
 
 def convert(kind: Any, value: Any, where: str, root: type) -> Any:
-    """Check one value against its type; whole numbers may stand where numbers are wanted."""
+    """Check one value against its type; a whole number is accepted as a number."""
     if isinstance(kind, types.UnionType):
         if value is None:
             return None
-        kind = next(each for each in get_args(kind) if each is not type(None))
+        members = [each for each in get_args(kind) if each is not type(None)]
+        kind = next((each for each in members if isinstance(value, get_origin(each) or each)), members[0])
     if is_dataclass(kind):
         if not isinstance(value, dict):
             raise ValueError(f"{where} must be a table, got {value!r}")
@@ -272,20 +323,27 @@ def convert(kind: Any, value: Any, where: str, root: type) -> Any:
 
 
 def put(root: type, table: dict[str, Any], key: str, value: Any) -> None:
-    """Put a value under a dotted key; inside free tables such as `model.options` any name goes."""
+    """Put a value under a dotted key; free tables such as `model.options` accept any name."""
     *path, last = key.split(".")
     kind: Any = root
     for name in path:
         hints = get_type_hints(kind) if is_dataclass(kind) else {}
         if is_dataclass(kind) and (name not in hints or not isinstance(table.get(name), dict)):
-            raise ValueError(f"unknown recipe key {key!r}: {suggest(key, dotted_keys(root))}")
+            raise unknown_key(key, root)
         kind = hints.get(name)
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ValueError(f"{key!r}: {name!r} is a value, not a table")
     if is_dataclass(kind) and last not in get_type_hints(kind):
-        raise ValueError(f"unknown recipe key {key!r}: {suggest(key, dotted_keys(root))}")
+        raise unknown_key(key, root)
     table[last] = value
+
+
+def unknown_key(key: str, root: type) -> ValueError:
+    """The error for a key that no recipe has."""
+    name = key.rpartition(".")[2]
+    hint = HINTS.get(name) or suggest(ALIASES.get(name, key), dotted_keys(root), most=5)
+    return ValueError(f"unknown recipe key {key!r}: {hint}")
 
 
 def dotted_keys(kind: type, where: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reading and writing TOML: the standard library reads it, and writing the little that we need is short."""
+"""Reading and writing TOML: the standard library only reads it, and recipes need a small part of it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from torchcaps._extras import require
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found]
+    tomllib = require("tomli", extra="train", purpose="reading recipes")
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
-    """Read TOML; a fault in it is a `ValueError` that names `source`.
+    """Read TOML; a syntax error is a `ValueError` that names `source`.
 
     >>> parse_toml("epochs = ", "x.toml")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -30,7 +32,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Read one value as typed on a command line: TOML if it is that, else the text itself.
+    """Read one value of a command line: TOML if it can be read as TOML, otherwise the text itself.
 
     >>> parse_value("3"), parse_value("true"), parse_value("[1, 2]"), parse_value("cosine")
     (3, True, [1, 2], 'cosine')
@@ -41,8 +43,20 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Key and value of a setting as typed after `--set`.
+
+    >>> parse_setting("training.epochs=3")
+    ('training.epochs', 3)
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"a setting is written key=value, such as training.epochs=3; got {text!r}")
+    return key.strip(), parse_value(value.strip())
+
+
 def format_toml(table: Mapping[str, Any]) -> str:
-    """Write a table of tables; what is `None` is left out, and empty tables too.
+    """Write a table of tables; `None` and empty tables are left out.
 
     >>> print(format_toml({"seed": 1, "data": {"name": "digits", "options": {"size": 16}, "dir": None}}))
     seed = 1
@@ -74,11 +88,11 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(each) for each in value) + "]"
     if isinstance(value, float):
-        # TOML wants digits around a point, or an exponent; Python's shortest form has both.
+        # TOML requires digits around the point, or an exponent; Python's repr has them.
         return repr(value)
     return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _text(value: str) -> str:
-    # A JSON string is a TOML basic string, but for the delete character, which it leaves bare.
+    # A JSON string is a TOML basic string, except for the delete character, which JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

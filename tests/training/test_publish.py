@@ -15,8 +15,8 @@ from torchcaps.models import list_pretrained, pretrained
 from torchcaps.models.pretrained import MAX_BYTES
 from torchcaps.models.weights import load_weights, save_weights
 from torchcaps.training import Recipe, default_recipe, load_recipe, train
-from torchcaps.training.publish import record as recording
-from torchcaps.training.publish import ship as zoo
+from torchcaps.training.publish import record as record_module
+from torchcaps.training.publish import ship as ship_module
 from torchcaps.training.publish.page import results_page
 from torchcaps.training.publish.record import recipe_name, record
 from torchcaps.training.publish.ship import check_shipped, keep_entry, ship
@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def known(run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of the recipe that the run came from, as if it came with torchcaps."""
-    monkeypatch.setattr(recording, "list_recipes", lambda: {"digits-pooled-cnn": run / "recipe.toml"})
+    monkeypatch.setattr(record_module, "list_recipes", lambda: {"digits-pooled-cnn": run / "recipe.toml"})
     return "digits-pooled-cnn"
 
 
@@ -66,13 +66,13 @@ def test_a_result_is_what_the_run_wrote(run: Path, known: str, tmp_path: Path) -
     assert f"`torchcaps train {known}`" in page
 
 
-def test_a_run_from_no_known_recipe_says_what_was_typed(run: Path, tmp_path: Path) -> None:
+def test_a_run_of_an_unknown_recipe_has_the_commands_that_were_typed(run: Path, tmp_path: Path) -> None:
     written = json.loads(record(run, tmp_path).read_text())
     (session,) = json.loads((run / "environment.json").read_text())
     assert written["environment"]["command"] == shlex.join(["torchcaps", *session["command"][1:]])
 
 
-def test_another_seed_has_a_file_and_a_command_of_its_own(copied: Path, known: str, tmp_path: Path) -> None:
+def test_another_seed_has_its_own_file_and_command(copied: Path, known: str, tmp_path: Path) -> None:
     recipe = load_recipe(str(copied / "recipe.toml")).override(["seed=3"])
     (copied / "recipe.toml").write_text(recipe.to_toml())
     change(copied / "result.json", recipe=recipe.to_table(), seed=3)
@@ -100,13 +100,13 @@ def test_seeds_are_averaged_and_other_experiments_are_not(run: Path, known: str,
 
 
 @pytest.mark.parametrize("text", ["[", "{}", '{"status": "budget"}', '{"status": "ended", "recipe": {}}'])
-def test_a_file_that_is_no_result_is_named(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_result_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "strange.json").write_text(text)
     with pytest.raises(ValueError, match=r"strange\.json is not the result of a run that has ended"):
         results_page(tmp_path)
 
 
-def test_what_is_not_an_ended_run_gives_no_result(copied: Path, tmp_path: Path) -> None:
+def test_only_a_run_that_has_ended_gives_a_result(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not the folder of a run"):
         record(tmp_path / "nowhere", tmp_path / "results")
     change(copied / "result.json", status="budget")
@@ -164,7 +164,7 @@ def test_the_check_of_shipped_weights_can_fail(package: Path, name: str, more: f
         check_shipped("pooled_cnn", "digits")
 
 
-def test_weights_that_are_a_little_off_are_noticed(package: Path) -> None:
+def test_small_changes_of_the_weights_are_detected(package: Path) -> None:
     (entry,) = list_pretrained()
     model, card = load_weights(package / entry["file"])
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_weights_that_are_a_little_off_are_noticed(package: Path) -> None:
         check_shipped("pooled_cnn", "digits")
 
 
-def test_a_shipping_that_fails_leaves_what_was_there(
+def test_shipping_that_fails_changes_nothing(
     run: Path, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {path.name: path.read_bytes() for path in package.iterdir()}
@@ -186,7 +186,7 @@ def test_a_shipping_that_fails_leaves_what_was_there(
     def fails(*_: Any) -> None:
         raise OSError("the disk of the data is gone")
 
-    monkeypatch.setattr(zoo, "evaluate_all", fails)
+    monkeypatch.setattr(ship_module, "evaluate_all", fails)
     with pytest.raises(OSError, match="is gone"):
         ship(run, package)
     assert {path.name: path.read_bytes() for path in package.iterdir()} == before
@@ -197,7 +197,7 @@ def test_only_known_recipes_are_shipped(run: Path, tmp_path: Path) -> None:
         ship(run, tmp_path)
 
 
-def test_weights_that_are_too_large_in_all_are_refused(run: Path, known: str, tmp_path: Path) -> None:
+def test_too_many_bytes_of_weights_are_refused(run: Path, known: str, tmp_path: Path) -> None:
     (tmp_path / "others.safetensors").write_bytes(bytes(MAX_BYTES))
     with pytest.raises(RunError, match="and 15 are allowed"):
         ship(run, tmp_path)
@@ -211,7 +211,7 @@ def test_the_page_is_made_from_the_results() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
-def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) -> None:
+def test_every_result_has_the_recipe_of_its_name(path: Path) -> None:
     result = json.loads(path.read_text(encoding="utf-8"))
     name = path.stem.removesuffix(f"-seed{result['seed']}")
     assert recipe_name(Recipe.from_table(result["recipe"])) == name
@@ -219,9 +219,9 @@ def test_every_result_came_from_the_recipe_of_its_name_as_it_stands(path: Path) 
 
 
 @pytest.mark.parametrize("entry", list_pretrained(), ids=lambda entry: entry["file"])
-def test_what_the_index_says_is_what_the_results_say(entry: dict[str, Any]) -> None:
+def test_the_index_agrees_with_the_results(entry: dict[str, Any]) -> None:
     result = json.loads((ROOT / "results" / f"{entry['recipe']}.json").read_text(encoding="utf-8"))
-    assert entry["trained"] == {name: result[name] for name in zoo.TRAINED}
+    assert entry["trained"] == {name: result[name] for name in ship_module.TRAINED}
     assert entry["num_params"] == result["num_params"]
     assert entry["bytes"] == (pretrained.FOLDER / entry["file"]).stat().st_size
     assert (entry["model"], entry["data"]) == (

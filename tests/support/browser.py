@@ -11,8 +11,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab_models import CARDS
-
+from support.lab_models import CARDS
 from torchcaps.lab.model_store import REQUIRED_MODELS, ModelKey, ModelStore
 from torchcaps.lab.server import create_app
 from torchcaps.training import load_weights

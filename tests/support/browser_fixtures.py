@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import chromium, full_store, serve
 
+from support.browser import chromium, full_store, serve
 from torchcaps.lab.model_store import ModelKey, ModelStore
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 START = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import torchcaps.lab.server as server
-from lab_models import untrained_store
+from support.lab_models import untrained_store
 server.load_model_store = untrained_store
 from torchcaps.cli import main
 main(sys.argv[1:])

@@ -38,5 +38,6 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def child_environment() -> dict[str, str]:
-    """For child processes: this checkout, one thread."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    """For child processes: this checkout and its tests, one thread."""
+    folders = os.pathsep.join([str(SOURCE), str(Path(__file__).parents[1])])
+    return {**os.environ, "PYTHONPATH": folders, "OMP_NUM_THREADS": "1"}

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import child_environment, records_of, weights_of
+
+from support import killed_runs
+from support.tiny_runs import child_environment, records_of, weights_of
 
 SEED = 20171026
 OFTEN, SELDOM = 0.0, 1e9
@@ -29,7 +31,7 @@ def scenarios() -> dict[str, dict]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[bool]]]:
     root = tmp_path_factory.mktemp("killed")
-    script = Path(__file__).with_name("killed_runs.py")
+    script = Path(killed_runs.__file__)
     done = subprocess.run(
         [sys.executable, str(script), str(root), json.dumps(scenarios())],
         env=child_environment(),
@@ -60,6 +62,6 @@ def test_metrics_have_no_gap_and_no_duplicate(runs: tuple, name: str) -> None:
     assert records_of(root / name) == whole
 
 
-def test_no_temporary_files_stay(runs: tuple) -> None:
+def test_no_temporary_files_remain(runs: tuple) -> None:
     root, _ = runs
     assert not list(root.glob("*/.*"))

@@ -18,9 +18,9 @@ import accelerate  # noqa: F401 (what training imports when it needs it, once fo
 import sklearn.datasets  # noqa: F401
 import torch
 import torch._dynamo
-from tiny_runs import tiny_recipe
 
-from torchcaps.training import engine, run
+from support.tiny_runs import tiny_recipe
+from torchcaps.training import engine, run, train
 
 
 def die_before(owner: Any, name: str, count: int) -> None:
@@ -49,7 +49,7 @@ def session(folder: Path, save_every: float, kill: list[Any] | None) -> bool:
         if kill is not None:
             owner: Any = os if kill[0] == "replace" else torch.optim.Adam
             die_before(owner, kill[0], kill[1])
-        engine.train(tiny_recipe(), folder, resume=True, save_every=save_every)
+        train(tiny_recipe(), folder, resume=True, save_every=save_every)
     except BaseException as fault:
         print(f"{folder.name}: {fault!r}", file=sys.stderr)
         os._exit(1)

@@ -7,7 +7,7 @@ from torchcaps.bench.routings import ITERATIONS, cases, work
 
 
 @pytest.mark.parametrize("routing", ["dynamic", "em", "kmeans", "uniform"])
-def test_votes_are_counted_as_the_layers_cast_them(routing: str) -> None:
+def test_votes_are_counted_as_the_layers_compute_them(routing: str) -> None:
     for case in cases(routing).values():
         pose = torch.zeros(1, *case.pose)
         votes = case.layer.votes(Capsules(pose, pose[..., 0]))
@@ -23,14 +23,14 @@ def test_work_of_the_paper_layer() -> None:
     assert forward == votes * (ITERATIONS * 2 * 4 * 16 + 16 * (5 * ITERATIONS + 5 * (ITERATIONS - 1)))
 
 
-def test_rows_have_positive_figures() -> None:
+def test_rows_have_positive_numbers() -> None:
     rows = list(routing_rows(["em"], ["plain", "fused"], batch=1, budget=0.0))
     forms = {row["form"] for row in rows}
     assert forms == ({"plain", "fused"} if kernels.status().enabled else {"plain"})
     assert all(row["forward ms"] > 0 for row in rows)
 
 
-def test_a_network_reports_from_its_own_process() -> None:
+def test_a_network_is_measured_in_its_own_process() -> None:
     (row,) = network_rows({"matrix_capsnet_small": [1]}, budget=0.0)
     assert row["train/s"] > 0
     assert row["peak MB"] >= 0

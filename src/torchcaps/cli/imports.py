@@ -1,0 +1,121 @@
+"""The option `--import`: modules of the user, which register models, data sets and routings."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
+from pathlib import Path
+
+TORCHCAPS = str(Path(__file__).parents[1])
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))
+
+
+def import_module(name: str) -> None:
+    """Import a module, a package or a `.py` file, with the working directory on the path.
+
+    Raises:
+        ValueError: it does not exist, or running it failed; the message names the file and the line.
+    """
+    from torchcaps.data import list_datasets
+
+    list_datasets()  # registers them: a name that is taken is then an error in the user's line
+    add_to_path(Path.cwd())
+    try:
+        if name.endswith(".py"):
+            import_file(Path(name))
+        else:
+            importlib.import_module(name.rstrip("/"))
+    except Exception as error:
+        raise ValueError(f"--import {name}: {describe(error, name)}") from error
+
+
+def import_file(path: Path) -> None:
+    """Import a file as the module of its name; modules beside it can be imported too."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    path = path.resolve()
+    present = sys.modules.get(path.stem)
+    if present is not None and getattr(present, "__file__", None) != str(path):
+        raise ImportError(f"the name {path.stem!r} belongs to another module: rename the file")
+    spec = spec_from_file_location(path.stem, path)
+    if present is not None or spec is None or spec.loader is None:
+        return
+    add_to_path(path.parent)
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+
+
+def add_to_path(folder: Path) -> None:
+    """Let modules in a folder be imported, as `python -m` does with the working directory."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def describe(error: Exception, name: str) -> str:
+    """What went wrong in a module, and where."""
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        return f"there is no module {error.name!r}, neither in {Path.cwd()} nor installed"
+    place = find_line(error)
+    if not place:
+        return str(error)
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__} in {place}: {text}"
+
+
+def find_line(error: Exception) -> str:
+    """The line of the user's code that an error comes from, or nothing if there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((TORCHCAPS, "<frozen importlib", importlib.__file__))
+    ]
+    # A package of the user may be installed among the libraries.
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)] or frames
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
+
+
+@contextmanager
+def import_hint(run: Path) -> Iterator[None]:
+    """Add to the error about an unknown name which modules the run was started with.
+
+    Args:
+        run: the run's folder, or a weights file in it.
+    """
+    try:
+        yield
+    except ValueError as error:
+        folder = run if run.is_dir() else run.parent
+        words = " ".join(f"--import {name}" for name in recorded_imports(folder))
+        if not words or "unknown " not in str(error):
+            raise
+        raise ValueError(f"{error} The run was started with: torchcaps {words} train") from error
+
+
+def recorded_imports(run: Path) -> list[str]:
+    """The modules that the first session of a run imported by `--import`."""
+    from torchcaps.training.run import sessions_of
+
+    sessions = sessions_of(run)
+    return parse_imports(sessions[0]["command"][1:]) if sessions else []
+
+
+def parse_imports(words: list[str]) -> list[str]:
+    """The values of `--import` among the words of a command.
+
+    >>> parse_imports(["--import", "mine", "--import=more.py", "train", "capsnet"])
+    ['mine', 'more.py']
+    """
+    after = [value for word, value in pairwise(words) if word == "--import"]
+    return after + [word.partition("=")[2] for word in words if word.startswith("--import=")]

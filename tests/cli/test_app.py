@@ -1,0 +1,80 @@
+"""What all commands share: error messages, exit codes and the version."""
+
+from collections.abc import Callable
+
+import pytest
+
+Run = Callable[..., None]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "train"),
+        (["train", "--model", "capsnett", "--data", "digits"], "did you mean 'capsnet'"),
+        (["train", "--model", "capsnet", "--data", "digit"], "did you mean 'digits'"),
+        (["train", "mnist-capsnt"], "did you mean 'mnist-capsnet'"),
+        (["train", "mnist-capsnet", "--set", "training.epoch=1"], "did you mean 'training.epochs'"),
+        (["train", "mnist-capsnet", "--set", "training.epochs"], "key=value"),
+        (["train", "mnist-capsnet", "--sett", "x"], "--set"),
+        (["train"], "name a recipe"),
+        (["train", "--resume"], "no run"),
+        (["train", "--model", "capsnet", "--data", "digits", "--budget", "soon"], "90m"),
+        (["data", "mnits"], "did you mean 'mnist'"),
+        (["data", "digits", "--set", "sise=3"], "did you mean 'size'"),
+        (["data", "digits", "--set", "size"], "key=value"),
+        (["predict", "x.png"], "no run"),
+        (["evaluate"], "no run"),
+    ],
+)
+def test_a_wrong_word_gets_a_suggestion(
+    words: list[str], message: str, run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    run(*words, code=2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("lr=0.1", "did you mean 'optimizer.lr'?"),
+        ("training.lr=0.1", "did you mean 'optimizer.lr'?"),
+        ("learning_rate=0.1", "did you mean 'optimizer.lr'?"),
+        ("epochs=3", "did you mean 'training.epochs'?"),
+        ("limit=100", "did you mean 'data.limit'?"),
+        ("in_chans=3", "in_channels comes from the data set"),
+        ("img_size=32", "image_size comes from the data set"),
+        ("model.options.in_chans=3", "in_channels comes from the data set"),
+        ("model.options.image_size=32", "image_size comes from the data set"),
+    ],
+)
+def test_a_name_from_elsewhere_gets_a_hint(
+    setting: str, hint: str, run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    run("train", "--model", "capsnet_small", "--data", "digits", "--set", setting, code=2)
+    assert hint in capsys.readouterr().err
+
+
+def test_an_unknown_recipe_key_shows_the_five_nearest(run: Run, capsys: pytest.CaptureFixture) -> None:
+    run("train", "mnist-capsnet", "--set", "training.batchsize=1", code=2)
+    message = capsys.readouterr().err
+    nearest = message.partition("Nearest: ")[2].strip().rstrip(".").split(", ")
+    assert nearest[0] == "training.batch_size"
+    assert len(nearest) == 5
+
+
+def test_version(run: Run, capsys: pytest.CaptureFixture) -> None:
+    from torchcaps import __version__
+
+    run("--version")
+    assert capsys.readouterr().out == f"torchcaps {__version__}\n"
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchcaps.cli import main
+
+    monkeypatch.setenv("TORCHCAPS_DEBUG", "1")
+    with pytest.raises(ValueError, match="unknown data set"):
+        main(["data", "mnits"])

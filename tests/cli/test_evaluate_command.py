@@ -1,0 +1,71 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from torchcaps.data import load
+from torchcaps.models.weights import load_weights, save_weights
+from torchcaps.training.prediction import Predictor
+
+Run = Callable[..., None]
+
+
+def test_evaluate_prints_tables_and_draws_a_figure(
+    run: Run, trained: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run("evaluate", trained, "--figure", "confusion.png")
+    output = capsys.readouterr().out
+    assert "accuracy" in output
+    assert "precision" in output
+    assert Image.open("confusion.png").size[0] > 400
+
+
+def test_evaluate_prints_json(run: Run, trained: Path, capsys: pytest.CaptureFixture) -> None:
+    run("evaluate", trained, "--json")
+    result = json.loads((trained / "result.json").read_text())
+    assert json.loads(capsys.readouterr().out)["accuracy"] == result["metrics"]["test"]["accuracy"]
+    run("evaluate", trained, "--data", "two_digits", "--json")
+    assert json.loads(capsys.readouterr().out)["count"] == 355
+
+
+@pytest.fixture
+def two_models(trained: Path, tmp_path: Path) -> Path:
+    """A run whose best weights are all 0, so that they give other results than the last ones."""
+    folder = Path(shutil.copytree(trained, tmp_path / "two_models"))
+    model, card = load_weights(folder / "last.safetensors")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    save_weights(folder / "best.safetensors", model, card)
+    return folder
+
+
+def accuracy(capsys: pytest.CaptureFixture) -> float:
+    return json.loads(capsys.readouterr().out)["accuracy"]
+
+
+def test_evaluate_and_predict_use_the_same_weights(
+    run: Run, two_models: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run("evaluate", two_models, "--json")
+    predictor, digits = Predictor.load(two_models), load("digits", "test", size=16)
+    labels = [prediction.label for prediction in predictor(digits.images)]
+    correct = [label == str(int(target)) for label, target in zip(labels, digits.labels)]
+    assert accuracy(capsys) == pytest.approx(sum(correct) / len(correct))
+
+
+def test_the_weights_can_be_chosen(run: Run, two_models: Path, capsys: pytest.CaptureFixture) -> None:
+    result = json.loads((two_models / "result.json").read_text())
+    run("evaluate", two_models, "--weights", "last", "--json")
+    assert accuracy(capsys) == result["metrics"]["test"]["accuracy"]
+    run("evaluate", two_models, "--weights", "best", "--json")
+    assert accuracy(capsys) != result["metrics"]["test"]["accuracy"]
+    (two_models / "best.safetensors").unlink()
+    run("evaluate", two_models, "--weights", "best", code=2)
+    assert "best.safetensors" in capsys.readouterr().err
+    run("evaluate", two_models, "--weights", "lst", code=2)
+    assert "did you mean 'last'" in capsys.readouterr().err

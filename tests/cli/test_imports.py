@@ -1,0 +1,155 @@
+"""`torchcaps --import`: modules of a user, outside the tree."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., None]
+SOURCE = Path(__file__).parents[2] / "src"
+MODELS = """
+from torchcaps.models import register_model
+from torchcaps.models.shared_capsnet import SharedCapsNet
+from torchcaps.routing import register_routing, DynamicRouting
+
+
+@register_routing("my_routing")
+class MyRouting(DynamicRouting):
+    pass
+
+
+@register_model(recipe={"loss": {"name": "margin"}})
+def my_capsnet(**options) -> SharedCapsNet:
+    return SharedCapsNet(stages=((4,), (4,)), **options)
+"""
+DATA = """
+import torch
+from torchcaps.data import register_dataset
+from torchcaps.data.imageset import ImageSet
+
+
+@register_dataset("my_stripes")
+def my_stripes(split="train", *, data_dir=None):
+    labels = torch.arange(20) % 2
+    images = torch.zeros(20, 1, 16, 16, dtype=torch.uint8)
+    images[labels == 0, :, ::4] = 255
+    images[labels == 1, :, :, ::4] = 255
+    return ImageSet(images, labels, ("rows", "columns"))
+"""
+TRAIN = ["train", "--model", "my_capsnet", "--data", "my_stripes", "--epochs", "1", "--out", "mine"]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package that registers a model, a routing and a data set."""
+    folder = tmp_path / "my_capsules"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from my_capsules import data, models\n")
+    (folder / "models.py").write_text(MODELS)
+    (folder / "data.py").write_text(DATA)
+    return folder
+
+
+def torchcaps(*words: str, code: int = 0, launcher: tuple[str, ...] = ()) -> str:
+    """Run the command in a process of its own; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, *launcher, "-m", "torchcaps", *words],
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("package")
+def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None:
+    routing = ["--set", "model.options.routing=my_routing"]
+    torchcaps("--import", "my_capsules", *TRAIN, *routing, "--budget", "0s")
+    resume = ["train", "--resume", "--out", "mine"]
+    hint = "The run was started with: torchcaps --import my_capsules train"
+    assert hint in torchcaps(*resume, code=2)
+    torchcaps("--import", "my_capsules", *resume)
+    result = json.loads(Path("mine/result.json").read_text())
+    assert result["status"] == "ended"
+    assert hint in torchcaps("evaluate", "mine", code=2)
+    assert '"count": 20' in torchcaps("--import", "my_capsules", "evaluate", "mine", "--json")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("package")
+def test_every_process_of_torchrun_imports_the_package() -> None:
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    assert "2 × cpu" in torchcaps("--import", "my_capsules", *TRAIN, launcher=launcher)
+
+
+@pytest.fixture
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As for the console script, the working directory is not on the path; imports are undone."""
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    before = set(sys.modules)
+    yield
+    for name in ("first", "beside", "second", "broken_module"):
+        sys.modules.pop(name, None)
+    assert not any(name.startswith("not_there") for name in set(sys.modules) - before)
+
+
+@pytest.mark.usefixtures("_own_path")
+def test_files_and_modules_can_be_imported_together(run: Run, capsys: pytest.CaptureFixture) -> None:
+    Path("first.py").write_text("import beside\nprint('first', beside.NAME)\n")
+    Path("beside.py").write_text("NAME = 'beside'\n")
+    Path("elsewhere").mkdir()
+    Path("elsewhere/second.py").write_text("print('second')\n")
+    run("--import", "first", "--import", "elsewhere/second.py", "--import", "first.py", "data")
+    assert capsys.readouterr().out.startswith("first beside\nsecond\n")
+
+
+@pytest.mark.usefixtures("_own_path")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import torch\nundefined\n", "NameError in {file}, line 2: name 'undefined' is not defined"),
+        ("def f(:\n", "SyntaxError in {file}, line 1: invalid syntax"),
+        ("import not_installed\n", "ModuleNotFoundError in {file}, line 1: No module named 'not_installed'"),
+        (
+            "from torchcaps.data import register_dataset\nregister_dataset('mnist')(print)\n",
+            "ValueError in {file}, line 2: data set 'mnist' is registered already",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["broken_module", "broken_module.py"])
+def test_an_error_in_a_module_is_named_with_its_line(
+    name: str, text: str, message: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file = tmp_path / "broken_module.py"
+    file.write_text(text)
+    run("--import", name, "models", code=2)
+    error = capsys.readouterr().err
+    assert error == f"torchcaps: --import {name}: {message.format(file=file)}\n"
+
+
+@pytest.mark.usefixtures("_own_path")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--import", "not_there", "models"], "there is no module 'not_there'"),
+        (["--import", "not_there.models", "models"], "there is no module 'not_there'"),
+        (["--import", "not_there.py", "models"], "there is no file not_there.py"),
+        (["--import", "torch.py", "models"], "the name 'torch' belongs to another module"),
+        (["models", "--import", "mine"], "--import comes before the command"),
+    ],
+)
+def test_a_wrong_import_is_named(
+    words: list[str], message: str, run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    import torch  # noqa: F401 (for the file of the same name)
+
+    Path("torch.py").write_text("")
+    run(*words, code=2)
+    assert message in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""What several tests share: small layers, reference implementations, tiny runs, a browser."""

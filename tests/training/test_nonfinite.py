@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from support.tiny_runs import tiny_recipe
+from torchcaps.models.weights import read_tensors
+from torchcaps.training import RunError, train
+from torchcaps.training.callbacks import Stopper
+from torchcaps.training.engine import Engine
+from torchcaps.training.task import recipe_task
+
+
+class Faulty(Engine):
+    """Makes the third step go wrong."""
+
+    faulty_layer = ""
+
+    def forward(self, part):  # type: ignore[no-untyped-def]
+        layer = dict(self.model.named_modules())[self.faulty_layer]
+        if self.position.step == 2:
+            # A gradient of sqrt at 0: the output is finite, its slope is not.
+            layer.register_forward_hook(lambda _m, _i, output: output + self.fault(output))
+        return super().forward(part)
+
+    def fault(self, output: torch.Tensor) -> torch.Tensor:
+        return (output * 0).sqrt() if self.slope_only else output * float("inf")
+
+
+@pytest.mark.parametrize(
+    ("slope_only", "message"), [(False, "output of layer 'layers.6'"), (True, "gradient of")]
+)
+def test_a_loss_that_is_not_finite_is_reported_with_step_and_layer(
+    tmp_path: Path, slope_only: bool, message: str
+) -> None:
+    engine = Faulty(recipe_task(tiny_recipe()), tmp_path, save_every=1e9)
+    engine.faulty_layer, engine.slope_only = "layers.6", slope_only
+    with pytest.raises(RunError, match=f"step 3: .*{message}"):
+        engine.train(Stopper())
+    tensors, facts = read_tensors(tmp_path / "failed.safetensors")
+    assert facts["step"] == 3
+    assert tensors["batch.images"].shape == (256, 1, 8, 8)
+    assert all(torch.isfinite(tensor).all() for name, tensor in tensors.items() if name.startswith("model."))
+
+
+def test_a_learning_rate_that_is_too_high_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not finite"):
+        train(tiny_recipe("optimizer={name = 'sgd', lr = 1e30}"), tmp_path)
