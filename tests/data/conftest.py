@@ -11,7 +11,8 @@ from torchcaps.errors import DataError
 
 # The same examples every time, and no verdict about speed on a busy machine.
 settings.register_profile("data", max_examples=60, deadline=None, derandomize=True)
-settings.load_profile("data")
+if not os.environ.get("HYPOTHESIS_PROFILE"):
+    settings.load_profile("data")
 
 
 @pytest.fixture

@@ -235,3 +235,14 @@ def test_a_factor_on_the_inverse_temperature_acts_in_training_alone() -> None:
     routing.inverse_temperature_factor = 0.1
     assert routing.inverse_temperature_at(0) == pytest.approx(0.05)
     assert routing.eval().inverse_temperature_at(0) == 0.5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradients_of_a_full_covariance_are_finite_among_votes_of_all_scales(seed: int) -> None:
+    """The gradient of a share is a squared vote divided by a mass: beyond float32, if it is not cut."""
+    torch.manual_seed(seed)
+    layer = ConvCaps(2, 1, kernel_size=3, padding=1, in_dim=9, routing="em", covariance="full")
+    scales = torch.tensor([1e-15, 1e15])[:, None]
+    pose = (torch.randn(1, 3, 5, 2, 9) * scales).requires_grad_()
+    layer(Capsules(pose, torch.rand(1, 3, 5, 2))).pose.sum().backward()
+    assert pose.grad.isfinite().all()

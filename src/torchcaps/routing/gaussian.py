@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -133,13 +134,28 @@ class Fixed(Gaussian):
         return ((spread / self.sigma / self.sigma - 1) / 2 + math.log(self.sigma)).sum(-1)
 
 
+class _ToDouble(torch.autograd.Function):
+    """float64 values of a tensor, whose gradient is cut to what the tensor's own type can hold."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        ctx.dtype = values.dtype
+        return values.double()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        # A share is divided by a mass that may be as small as 1e-20 in float32: see `min_mass`.
+        limit = torch.finfo(ctx.dtype).max ** 0.5
+        return gradient.clamp(-limit, limit).to(ctx.dtype)
+
+
 class Full(Gaussian):
     """A whole covariance matrix; spread is its Cholesky factor `[B, P, J, D, D]`, in float64."""
 
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Cholesky factor of the covariance."""
-        centered = deviation(votes, mean, low).double()
-        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centered, centered)
+        centered = _ToDouble.apply(deviation(votes, mean, low))
+        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", _ToDouble.apply(share), centered, centered)
         size = votes.shape[-1]
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
         # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
@@ -149,7 +165,7 @@ class Full(Gaussian):
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by a triangular solve."""
-        centered = deviation(votes, mean, low).double().transpose(2, 3).transpose(3, 4)
+        centered = _ToDouble.apply(deviation(votes, mean, low)).transpose(2, 3).transpose(3, 4)
         whitened = torch.linalg.solve_triangular(spread, centered, upper=False)
         distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
