@@ -10,7 +10,7 @@ PYTHON_CODE := src tests benchmarks
 CPP_CODE    := $(sort $(shell find src/torchcaps/kernels -name '*.cpp' -o -name '*.h'))
 # The core: capsules, votes, poses, routing, layers, losses, models and registries. Tests that call a compiler
 # or score the shipped weights take longer than all others together and are left to `make test`.
-QUICK := tests/test_capsules.py tests/test_votes.py tests/test_losses.py tests/test_pitfalls.py \
+QUICK := tests/test_capsules.py tests/votes tests/test_losses.py tests/test_pitfalls.py \
 	tests/poses tests/layers tests/models tests/routing tests/data/test_registry.py \
 	src/torchcaps/poses src/torchcaps/votes src/torchcaps/routing src/torchcaps/layers src/torchcaps/models \
 	--ignore=tests/layers/test_compiled.py --ignore=tests/models/test_pretrained.py \
