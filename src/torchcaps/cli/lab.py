@@ -36,7 +36,7 @@ def lab(
     except ImportError:
         typer.echo(f"torchcaps: {INSTALL}", err=True)
         raise typer.Exit(1) from None
-    del fastapi  # imported only to report that it is missing before anything is loaded
+    del fastapi, uvicorn  # imported only to report that one is missing before anything is loaded
 
     listener = open_listener(host, port)
     local = is_loopback(host)
@@ -45,6 +45,7 @@ def lab(
             f"warning: with --host {host}, everyone who can reach this machine can use the lab", err=True
         )
 
+    from torchcaps.lab.connections import create_server
     from torchcaps.lab.server import create_app
 
     app = create_app(hosts={"127.0.0.1", "localhost", "::1", host} if local else None)
@@ -54,9 +55,8 @@ def lab(
     # Replaces uvicorn's own messages at the start.
     typer.echo(f"torchcaps lab: http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it)")
     logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     try:
-        server.run(sockets=[listener])
+        create_server(app).run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # raised by uvicorn after an orderly shutdown
     finally:
