@@ -1,5 +1,8 @@
 """What all commands share: error messages, exit codes and the version."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -78,3 +81,21 @@ def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHCAPS_DEBUG", "1")
     with pytest.raises(ValueError, match="unknown data set"):
         main(["data", "mnits"])
+
+
+TINY_RUN = "train --model shared_capsnet --data digits --epochs 1 --set data.limit=40"
+
+
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [("--help", "ascii"), ("models", "ascii"), ("data", "ascii"), ("data", "cp1252"), (TINY_RUN, "ascii")],
+)
+def test_output_works_in_any_encoding(command: str, encoding: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "torchcaps", *command.split()],
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        capture_output=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout) > 100

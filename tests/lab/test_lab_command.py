@@ -11,6 +11,8 @@ import time
 import urllib.request
 from asyncio import CancelledError
 from collections.abc import Iterator
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import typer
@@ -87,21 +89,31 @@ def test_an_address_of_another_machine_is_rejected() -> None:
         command.open_listener("192.0.2.1", 8765)  # an address reserved for documentation
 
 
-def test_a_public_address_prints_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
+def test_other_machines_need_the_token_in_the_printed_address(
+    host: str, local: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torchcaps.lab.connections
     import torchcaps.lab.server
 
-    class Started(Exception):  # noqa: N818
-        pass
-
-    def start(hosts: set[str] | None) -> None:
-        assert (hosts is None) is (host == "0.0.0.0"), "other machines may use any name of this one"
-        raise Started
-
-    monkeypatch.setattr(torchcaps.lab.server, "create_app", start)
-    for host, expected in [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)]:
+    apps: list[dict[str, Any]] = []
+    monkeypatch.setattr(torchcaps.lab.server, "create_app", lambda **options: apps.append(options))
+    monkeypatch.setattr(torchcaps.lab.connections, "create_server", lambda app: MagicMock())
+    monkeypatch.setattr(socket, "gethostname", lambda: "My-Machine")
+    for _ in range(2):
         result = RUNNER.invoke(app, ["lab", "--port", "0", "--host", host])
-        assert isinstance(result.exception, Started)
-        assert ("warning" in result.output) is expected
+        assert result.exit_code == 0, result.output
+        assert ("warning" in result.output) is not local
+        token, hosts = apps[-1]["token"], apps[-1]["hosts"]
+        assert {"localhost", "127.0.0.1", "::1", host} <= hosts
+        assert ({"my-machine", "my-machine.local"} <= hosts) is not local
+        if local:
+            assert token is None
+            assert "token" not in result.output
+        else:
+            assert len(token) >= 32
+            assert f"/?token={token} " in result.output
+    assert local or apps[0]["token"] != apps[1]["token"]
 
 
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])

@@ -1,4 +1,4 @@
-"""Security headers, the size limit of requests, and the allowed host names."""
+"""Security headers, the size limit of requests, the allowed host names, and the token."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from support.lab_models import untrained_store
 from torchcaps.lab.middleware import MAX_BODY_BYTES, BodySizeLimit
+from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.server import create_app
 
 LOCAL = {"127.0.0.1", "localhost", "::1"}
@@ -97,3 +98,59 @@ def test_a_large_body_after_the_response_started_disconnects() -> None:
 
     asyncio.run(BodySizeLimit(respond_first)({"type": "http", "headers": []}, receive, send))
     assert [message["type"] for message in (*sent, *received)] == ["http.response.start", "http.disconnect"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("192.0.2.7:80", 200), ("192.0.2.8", 421), ("evil.example", 421)]
+)
+def test_the_address_that_a_client_connected_to_is_a_known_host(host: str, status: int) -> None:
+    with TestClient(create_app(ModelStore({}), hosts=LOCAL), base_url="http://192.0.2.7:80") as client:
+        assert client.get("/api/status", headers={"Host": host}).status_code == status
+
+
+TOKEN = "a-token-of-a-test"
+
+
+@pytest.fixture
+def guarded() -> Iterator[TestClient]:
+    """A client of a lab that needs a token."""
+    with TestClient(create_app(ModelStore({}), token=TOKEN)) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/docs"),
+        ("GET", "/openapi.json"),
+        ("GET", "/static/js/main.js"),
+        ("GET", "/api/status"),
+        ("POST", "/api/clusters"),
+        ("GET", "/nowhere"),
+    ],
+)
+def test_nothing_is_served_without_the_token(guarded: TestClient, method: str, path: str) -> None:
+    for query in ("", "?token=", f"?token={TOKEN}x", f"?token={TOKEN[:-1]}", "?token=%C3%A9", "?token=%FF"):
+        response = guarded.request(method, path + query)
+        assert response.status_code == 403
+        assert "torchcaps lab printed" in response.json()["detail"]
+        assert "Set-Cookie" not in response.headers
+        assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+    response = guarded.request(method, path, headers={"Cookie": "torchcaps_lab=other"})
+    assert response.status_code == 403
+
+
+def test_the_first_visit_sets_a_cookie_that_later_requests_use(guarded: TestClient) -> None:
+    visit = guarded.get(f"/?token={TOKEN}")
+    assert visit.status_code == 200
+    cookie = visit.headers["Set-Cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie)
+    assert guarded.get("/static/js/main.js").status_code == 200
+    response = guarded.post("/api/clusters", json={"points": [[0, 0], [1, 1]]})
+    assert response.status_code == 200
+    assert "Set-Cookie" not in response.headers
+
+
+def test_no_cookie_is_set_where_no_token_is_needed(client: TestClient) -> None:
+    assert "Set-Cookie" not in client.get("/?token=anything").headers

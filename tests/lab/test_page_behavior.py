@@ -166,6 +166,22 @@ def test_missing_weights_are_reported_inside_the_view(browser: Any) -> None:
         page.close()
 
 
+def test_the_token_in_the_address_opens_the_page_and_is_then_hidden(browser: Any) -> None:
+    with serve(ModelStore({}), token="secret") as url:
+        stranger = browser.new_page()
+        assert stranger.goto(url).status == 403
+        stranger.close()
+        page = browser.new_page()
+        visit = Visit(page, url, "token")
+        page.goto(f"{url}/?token=secret#clusters")
+        visit.wait_idle()
+        assert page.url == f"{url}/#clusters"
+        page.reload()
+        visit.open("clusters")
+        assert not [error for error in visit.errors if "403" in error]
+        page.close()
+
+
 def test_a_lost_connection_is_reported_and_retried(browser: Any, lab: str) -> None:
     page = browser.new_page()
     visit = Visit(page, lab, "silence")

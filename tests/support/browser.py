@@ -52,14 +52,13 @@ def inside_window(page: Any, element: Any) -> bool:
 
 
 @contextmanager
-def serve(store: ModelStore) -> Iterator[str]:
+def serve(store: ModelStore, token: str | None = None) -> Iterator[str]:
     """Run a lab on a free port; yields its URL."""
-    import uvicorn
-
     from torchcaps.cli.lab import bind_socket
+    from torchcaps.lab.connections import create_server
 
     listener = bind_socket("127.0.0.1", 0)  # connections wait here until the server accepts them
-    server = uvicorn.Server(uvicorn.Config(create_app(store), log_level="warning"))
+    server = create_server(create_app(store, token=token))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -116,6 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     Set `TORCHCAPS_DEBUG=1` to see tracebacks.
     """
+    replace_unprintable()
     try:
         app(arguments)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
@@ -123,6 +125,13 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         print(f"torchcaps: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
+
+
+def replace_unprintable() -> None:
+    """Print "?" for characters that the terminal's encoding lacks; an arrow must not end a training run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def exit_code(error: Exception) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import secrets
 import socket
 import sys
 from asyncio import CancelledError
@@ -19,7 +20,11 @@ def lab(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")
     ] = DEFAULT_PORT,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; by default only this machine can connect.")
+        str,
+        typer.Option(
+            help="Address to listen on; by default only this machine can connect. With any other address, "
+            "clients need the token in the link that is printed at the start."
+        ),
     ] = "127.0.0.1",
 ) -> None:
     """Explore capsule networks in a browser: draw, tweak, overlap, turn, attack.
@@ -28,7 +33,7 @@ def lab(
 
       torchcaps lab
       torchcaps lab --port 9000
-      torchcaps lab --host 0.0.0.0          accept connections from the network
+      torchcaps lab --host 0.0.0.0          let other machines connect, with a token
     """
     try:
         import fastapi
@@ -36,27 +41,33 @@ def lab(
     except ImportError:
         typer.echo(f"torchcaps: {INSTALL}", err=True)
         raise typer.Exit(1) from None
-    del fastapi  # imported only to report that it is missing before anything is loaded
+    del fastapi, uvicorn  # imported only to report that one is missing before anything is loaded
 
     listener = open_listener(host, port)
-    local = is_loopback(host)
-    if not local:
-        typer.echo(
-            f"warning: with --host {host}, everyone who can reach this machine can use the lab", err=True
-        )
-
-    from torchcaps.lab.server import create_app
-
-    app = create_app(hosts={"127.0.0.1", "localhost", "::1", host} if local else None)
+    address, port = listener.getsockname()[:2]
+    token = None if ip_address(address).is_loopback else secrets.token_urlsafe(24)
     # Not every browser can open an address that stands for all addresses.
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    if token is not None:
+        typer.echo(
+            f"warning: with --host {host}, other machines can reach the lab, without encryption. "
+            "Whoever has the token in the address below can use it.",
+            err=True,
+        )
+
+    from torchcaps.lab.connections import create_server
+    from torchcaps.lab.server import create_app
+
+    app = create_app(hosts=known_hosts(host, address), token=token)
     shown = f"[{reachable}]" if ":" in reachable else reachable
+    query = "" if token is None else f"?token={token}"
     # Replaces uvicorn's own messages at the start.
-    typer.echo(f"torchcaps lab: http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it)")
+    typer.echo(f"torchcaps lab: http://{shown}:{port}/{query} (Ctrl-C stops it)")
+    if reachable != host:
+        typer.echo(f"On other machines, replace {shown} by the name or address of this one.")
     logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
     try:
-        server.run(sockets=[listener])
+        create_server(app).run(sockets=[listener])
     except KeyboardInterrupt:
         pass  # raised by uvicorn after an orderly shutdown
     finally:
@@ -123,13 +134,14 @@ def find_free_port(host: str, start: int) -> int | None:
     return None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only.
+def known_hosts(host: str, address: str) -> set[str]:
+    """The names by which clients may call a lab on this host, bound to this address, in lower case.
 
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
+    >>> sorted(known_hosts("localhost", "127.0.0.1"))
+    ['127.0.0.1', '::1', 'localhost']
     """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    names = {"127.0.0.1", "localhost", "::1", host.lower(), address}
+    if not ip_address(address).is_loopback:
+        machine = socket.gethostname().lower()
+        names |= {machine, f"{machine.removesuffix('.local')}.local"}
+    return names

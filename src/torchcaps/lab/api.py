@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
 from torchcaps import __version__, kernels
@@ -26,6 +26,27 @@ Session = Annotated[
         "older ones that still wait",
     ),
 ]
+
+
+class Sender(NamedTuple):
+    """Who sent a request.
+
+    Attributes:
+        session: the client's own name for itself.
+        http: the request, to detect that the client closed its connection.
+    """
+
+    session: str | None
+    http: Request
+
+
+async def sender(http: Request, session: Session = None) -> Sender:
+    """The sender of the current request."""
+    return Sender(session, http)
+
+
+Client = Annotated[Sender, Depends(sender)]
+CLIENT_CLOSED = 499  # nginx's status for a client that closed its connection
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": schemas.ErrorResponse, "description": "The library rejected the values"},
     409: {"model": schemas.ErrorResponse, "description": "Superseded by a newer request of the same session"},
@@ -43,12 +64,23 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     toys_body = schemas.to_json(toy.list_toys(store))
 
     async def run(
-        endpoint: str, session: str | None, view: Callable[..., schemas.Response], *arguments: Any
+        endpoint: str, client: Sender, view: Callable[..., schemas.Response], *arguments: Any
     ) -> Response:
-        key = None if session is None else (session, endpoint)
+        key = None if client.session is None else (client.session, endpoint)
         # Encoded in the worker thread too, so that the event loop stays free.
         future = worker.submit(key, lambda: schemas.to_json(view(*arguments)))
-        return json_response(await asyncio.wrap_future(future))
+        result = asyncio.wrap_future(future)
+        disconnect = asyncio.create_task(wait_for_disconnect(client.http))
+        try:
+            await asyncio.wait({result, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            if not result.done():
+                return Response(status_code=CLIENT_CLOSED)  # nobody receives it
+            return json_response(result.result())
+        finally:
+            disconnect.cancel()
+            if not result.done():
+                result.cancel()
+                worker.remove(future)
 
     @api.get("/status", response_model=schemas.StatusResponse)
     async def status() -> Response:
@@ -61,24 +93,24 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         return json_response(examples_body)
 
     @api.post("/draw", response_model=schemas.DrawResponse)
-    async def recognize_digit(request: schemas.DrawRequest, session: Session = None) -> Response:
+    async def recognize_digit(request: schemas.DrawRequest, client: Client) -> Response:
         """Recognize a digit: capsule lengths, poses, the reconstruction, and the couplings per iteration."""
-        return await run("draw", session, draw.recognize, store, request)
+        return await run("draw", client, draw.recognize, store, request)
 
     @api.post("/tweak", response_model=schemas.TweakResponse)
-    async def reconstruct_pose(request: schemas.TweakRequest, session: Session = None) -> Response:
+    async def reconstruct_pose(request: schemas.TweakRequest, client: Client) -> Response:
         """Reconstruct a digit from the pose of its class capsule."""
-        return await run("tweak", session, draw.reconstruct, store, request)
+        return await run("tweak", client, draw.reconstruct, store, request)
 
     @api.post("/overlap", response_model=schemas.OverlapResponse)
-    async def recognize_two_digits(request: schemas.OverlapRequest, session: Session = None) -> Response:
+    async def recognize_two_digits(request: schemas.OverlapRequest, client: Client) -> Response:
         """Recognize two overlapping digits, with a capsule network and with a CNN."""
-        return await run("overlap", session, overlap.recognize, store, request)
+        return await run("overlap", client, overlap.recognize, store, request)
 
     @api.post("/votes", response_model=schemas.VotesResponse)
-    async def route_votes(request: schemas.VotesRequest, session: Session = None) -> Response:
+    async def route_votes(request: schemas.VotesRequest, client: Client) -> Response:
         """Route the votes for a digit, and project them to the plane."""
-        return await run("votes", session, votes.route, store, request)
+        return await run("votes", client, votes.route, store, request)
 
     @api.get("/toys", response_model=schemas.ToysResponse)
     async def list_toys() -> Response:
@@ -86,21 +118,27 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         return json_response(toys_body)
 
     @api.post("/toy", response_model=schemas.ToyResponse)
-    async def recognize_toy(request: schemas.ToyRequest, session: Session = None) -> Response:
+    async def recognize_toy(request: schemas.ToyRequest, client: Client) -> Response:
         """Render a toy, and recognize it with matrix capsules and with a CNN."""
-        return await run("toy", session, toy.recognize, store, request)
+        return await run("toy", client, toy.recognize, store, request)
 
     @api.post("/clusters", response_model=schemas.ClustersResponse)
-    async def fit_clusters(request: schemas.ClustersRequest, session: Session = None) -> Response:
+    async def fit_clusters(request: schemas.ClustersRequest, client: Client) -> Response:
         """Fit clusters to points, with the routing algorithms of the library."""
-        return await run("clusters", session, clusters.fit, request)
+        return await run("clusters", client, clusters.fit, request)
 
     @api.post("/attack", response_model=schemas.AttackResponse)
-    async def attack_digit(request: schemas.AttackRequest, session: Session = None) -> Response:
+    async def attack_digit(request: schemas.AttackRequest, client: Client) -> Response:
         """Attack a digit with the fast gradient sign method, for a capsule network and for a CNN."""
-        return await run("attack", session, attack.attack, store, request)
+        return await run("attack", client, attack.attack, store, request)
 
     return api
+
+
+async def wait_for_disconnect(request: Request) -> None:
+    """Return when the client has closed its connection; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def json_response(body: bytes) -> Response:

@@ -1,16 +1,22 @@
-"""ASGI middleware: security headers, a limit on the size of requests, and a list of allowed host names."""
+"""ASGI middleware: security headers, a limit on the size of requests, allowed host names, and a token."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 1_000_000
 TOO_LARGE = f"the body is larger than the limit of {MAX_BODY_BYTES // 1_000_000} MB"
+
+TOKEN_COOKIE = "torchcaps_lab"
+TOKEN_NEEDED = "this lab needs a token; open the address that torchcaps lab printed, with its ?token=..."
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -78,7 +84,8 @@ class AllowedHosts:
     """Rejects requests whose Host header is not in a list, to prevent DNS rebinding.
 
     Without it, the owner of another site could point its name to this machine, and a page of that site could
-    read the lab's responses. Starlette's own middleware for this does not accept IPv6 addresses.
+    read the lab's responses. The address to which the client connected is always accepted. Starlette's own
+    middleware for this does not accept IPv6 addresses.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -86,11 +93,51 @@ class AllowedHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        if scope["type"] == "http" and host_name(Headers(scope=scope).get("host", "")) not in self.hosts:
+        if scope["type"] == "http" and not self._is_known(scope):
             message = f"unknown host name; use one of {', '.join(sorted(self.hosts))}"
             await JSONResponse({"detail": message}, 421)(scope, receive, send)
             return
         await self.app(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        name = host_name(Headers(scope=scope).get("host", ""))
+        return name in self.hosts or is_same_address(name, (scope.get("server") or ("",))[0])
+
+
+class TokenRequired:
+    """Rejects requests without the token.
+
+    The first visit has it in the address, `?token=...`, and sets a cookie for the page's own requests. The
+    page is returned at once: after a redirect, a browser that came from another site would not send the
+    cookie.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_cookie(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                cookie = f"{TOKEN_COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                MutableHeaders(scope=message).append("Set-Cookie", cookie)
+            await send(message)
+
+        request = HTTPConnection(scope)
+        if self._is_valid(request.query_params.get("token", "")):
+            await self.app(scope, receive, send_with_cookie)
+        elif self._is_valid(request.cookies.get(TOKEN_COOKIE, "")):
+            await self.app(scope, receive, send)
+        else:
+            await JSONResponse({"detail": TOKEN_NEEDED}, 403)(scope, receive, send)
+
+    def _is_valid(self, token: str) -> bool:
+        # The time that the comparison takes must not tell how much of a guess is right.
+        return secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
 
 def host_name(header: str) -> str:
@@ -101,3 +148,20 @@ def host_name(header: str) -> str:
     """
     name = header.partition("]")[0][1:] if header.startswith("[") else header.partition(":")[0]
     return name.lower()
+
+
+def is_same_address(first: str, second: str) -> bool:
+    """Whether two texts are the same IP address; a server for IPv6 also shows IPv4 addresses as IPv6.
+
+    >>> is_same_address("192.0.2.7", "::ffff:192.0.2.7"), is_same_address("localhost", "localhost")
+    (True, False)
+    """
+
+    def parse(text: str) -> IPv4Address | IPv6Address:
+        address = ip_address(text)
+        return getattr(address, "ipv4_mapped", None) or address
+
+    try:
+        return parse(first) == parse(second)
+    except ValueError:
+        return False

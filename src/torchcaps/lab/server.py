@@ -15,7 +15,7 @@ from torchcaps import __version__
 from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
 from torchcaps.lab.errors import add_error_handlers
-from torchcaps.lab.middleware import AllowedHosts, BodySizeLimit, SecurityHeaders
+from torchcaps.lab.middleware import AllowedHosts, BodySizeLimit, SecurityHeaders, TokenRequired
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.views.draw import warm_up
 from torchcaps.lab.worker import Worker
@@ -24,12 +24,15 @@ HERE = Path(__file__).parent
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def create_app(store: ModelStore | None = None, hosts: Collection[str] | None = None) -> FastAPI:
+def create_app(
+    store: ModelStore | None = None, hosts: Collection[str] | None = None, token: str | None = None
+) -> FastAPI:
     """Create the application.
 
     Args:
         store: the networks to use; by default those that come with the package.
-        hosts: accepted host names; by default all.
+        hosts: accepted host names, in lower case; by default all.
+        token: a secret that every client needs; by default none does.
 
     Example:
         >>> create_app(ModelStore({})).title
@@ -57,6 +60,8 @@ def create_app(store: ModelStore | None = None, hosts: Collection[str] | None = 
     )
     app.state.worker = worker
     app.add_middleware(BodySizeLimit)
+    if token is not None:
+        app.add_middleware(TokenRequired, token=token)
     if hosts is not None:
         app.add_middleware(AllowedHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)

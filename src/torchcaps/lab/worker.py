@@ -61,6 +61,15 @@ class Worker:
             older[0].set_exception(SupersededError())
         return future
 
+    def remove(self, future: Future) -> None:
+        """Cancel a job whose result nobody needs, and free its place in the queue; a running job finishes."""
+        future.cancel()
+        with self._changed:
+            for slot, (waiting, _) in self._waiting.items():
+                if waiting is future:
+                    del self._waiting[slot]
+                    return
+
     def waiting(self) -> int:
         """Number of jobs that have not started."""
         with self._changed:

@@ -5,6 +5,9 @@ import { beginBusy, endBusy } from "./core/feedback.js";
 import { currentName, listen, select } from "./core/tabs.js";
 import * as draw from "./views/draw.js";
 
+// A token in the address has become a cookie; without it, history and bookmarks do not reveal it.
+if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+
 const LOADERS = {
   draw: async () => draw, // the first view, so it is loaded with the page
   tweak: () => import("./views/tweak.js"),
