@@ -78,7 +78,11 @@ class Engine:
         self.run = Run(folder, recipe, resume=resume, main=self.main)
         self.position = Position()
         if self.run.resumes:
-            self._restore()
+            try:
+                self._restore()
+            except BaseException:
+                self.run.close()
+                raise
         self.save_seconds = self.test_seconds = 0.0
 
     def use_images(self, images: Images, epoch: int) -> None:
@@ -112,7 +116,11 @@ class Engine:
             self.position.ended = ""
 
     def train(self, stopper: Stopper) -> dict[str, Any]:
-        """Train to the end of the recipe, or until the stopper says to stop."""
+        """Train to the end of the recipe, or until the stopper says to stop; then close the run."""
+        with self.run:
+            return self._train(stopper)
+
+    def _train(self, stopper: Stopper) -> dict[str, Any]:
         position, total = self.position, len(self.batches)
         self.callbacks.on_train_begin(self.plan(), position)
         saved_at = time.monotonic()

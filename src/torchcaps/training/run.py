@@ -16,6 +16,7 @@ from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps._machine import processor_name
 from torchcaps.errors import RunError
+from torchcaps.training.lock import RunLock
 from torchcaps.training.recipe import Recipe
 
 # Where runs go that are given no folder.
@@ -34,6 +35,7 @@ class Run:
     - `epoch-1.safetensors` …: the model after each epoch, with `keep_epochs`
     - `result.json`: the result, written at the end
     - `failed.safetensors`: weights, gradients and batch of a step that was not finite
+    - `run.lock`: which process writes into the folder, while one does; reading needs no lock
 
     Model files are written before the state that refers to them, so that they exist whenever it does.
 
@@ -52,9 +54,28 @@ class Run:
         self.last, self.best = self.path / "last.safetensors", self.path / "best.safetensors"
         self.metrics = self.path / "metrics.jsonl"
         self.events: Any = None
+        self.lock: RunLock | None = None
+        if main:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock = RunLock(self.path)
         self.resumes = resume and self.state.is_file()
         if main:
-            self._open(resume)
+            try:
+                self._open(resume)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process write into the folder."""
+        if self.lock is not None:
+            self.lock.release()
 
     def _open(self, resume: bool) -> None:
         earlier = self.path / "recipe.toml"
@@ -65,7 +86,6 @@ class Run:
                     "folder (--out)"
                 )
             check_resumable(Recipe.from_file(earlier), self.recipe)
-        self.path.mkdir(parents=True, exist_ok=True)
         for unfinished in self.path.glob(".*.tmp"):
             unfinished.unlink()
         self._write("recipe.toml", self.recipe.to_toml())
