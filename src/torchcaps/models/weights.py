@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -127,8 +127,9 @@ def _read_card(table: dict[str, Any], path: str | Path) -> ModelCard:
 
 
 def _find_misfit(card: ModelCard, file: Any) -> str:
-    """Compare names and shapes with those in the file before any memory is taken."""
+    """What does not fit between the model that a card describes and the tensors of its file."""
     try:
+        # There tensors have shapes and no memory.
         with torch.device("meta"):
             wanted = card.build().state_dict()
     except (TypeError, RuntimeError) as fault:
@@ -136,13 +137,39 @@ def _find_misfit(card: ModelCard, file: Any) -> str:
         if "meta" in str(fault):
             return ""
         raise
-    names = set(file.keys())
-    for name in sorted(wanted.keys() ^ names):
+    return find_misfit(wanted, {name: file.get_slice(name).get_shape() for name in file.keys()})  # noqa: SIM118
+
+
+def find_misfit(wanted: Mapping[str, Tensor], shapes: Mapping[str, Sequence[int]]) -> str:
+    """The first name or shape in a file that is not as in the model; empty if all fit.
+
+    >>> find_misfit({"weight": torch.zeros(2, 3)}, {"weight": (2, 4)})
+    'weight is [2, 4] in the file and [2, 3] in the model'
+    """
+    for name in sorted(wanted.keys() ^ shapes.keys()):
         return f"{name} is not in {'the file' if name in wanted else 'the model'}"
     for name, tensor in wanted.items():
-        shape = list(file.get_slice(name).get_shape())
-        if not is_lazy(tensor) and list(tensor.shape) != shape:
-            return f"{name} is {shape} in the file and {list(tensor.shape)} in the model"
+        if not is_lazy(tensor) and list(tensor.shape) != list(shapes[name]):
+            return f"{name} is {list(shapes[name])} in the file and {list(tensor.shape)} in the model"
+    return ""
+
+
+def find_unusable(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> str:
+    """The first tensor of a file whose values are of another kind, or not finite; empty if there is none.
+
+    A tensor that is not finite in the model either, such as a mask, may be so in the file.
+
+    >>> find_unusable({"bias": torch.zeros(1)}, {"bias": torch.tensor([torch.nan])})
+    'bias holds values that are not finite'
+    """
+    for name, own in wanted.items():
+        tensor = tensors[name]
+        lazy = is_lazy(own)
+        if not lazy and own.is_floating_point() != tensor.is_floating_point():
+            return f"{name} holds {tensor.dtype}, and {own.dtype} is expected"
+        # Large values of a wider type become infinite in the model.
+        if not _is_finite(tensor if lazy else tensor.to(own.dtype)) and (lazy or _is_finite(own)):
+            return f"{name} holds values that are not finite"
     return ""
 
 
@@ -170,22 +197,14 @@ def load_into(model: nn.Module, path: str | Path) -> nn.Module:
 
 
 def _load(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    own = {name: tensor for name, tensor in model.state_dict().items() if not is_lazy(tensor)}
-    # A mask may be infinite by design.
-    infinite = {name for name, tensor in own.items() if not _is_finite(tensor)}
-    for name in own.keys() & tensors.keys():
-        if own[name].is_floating_point() and not tensors[name].is_floating_point():
-            raise RunError(f"{path}: {name} holds {tensors[name].dtype}, and the model has {own[name].dtype}")
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as fault:
-        raise RunError(f"{path} does not fit {type(model).__name__}: {_one_line(fault)}") from None
-    for name, tensor in model.state_dict().items():
-        if name not in infinite and not _is_finite(tensor):
-            raise RunError(
-                f"{path}: {name} holds values that are not finite, so that every prediction would be "
-                "meaningless: use weights from before training failed"
-            )
+    own = model.state_dict()
+    misfit = find_misfit(own, {name: tensor.shape for name, tensor in tensors.items()})
+    if misfit:
+        raise RunError(f"{path} does not fit {type(model).__name__}: {misfit}")
+    unusable = find_unusable(own, tensors)
+    if unusable:
+        raise RunError(f"{path} cannot be used: {unusable}")
+    model.load_state_dict(tensors)
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -111,7 +111,7 @@ class Engine:
             # The saved totals are sums over all processes, and the main one continues them.
             self.totals.zero_()
             self.recorded.zero_()
-        self.run.keep_records(self.position.records, self.position.step)
+        self.run.begin(self.position.records, self.position.step)
         if self.position.ended == "epochs" and self.position.epoch < self.recipe.training.epochs:
             self.position.ended = ""
 

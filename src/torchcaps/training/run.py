@@ -88,11 +88,8 @@ class Run:
             check_resumable(Recipe.from_file(earlier), self.recipe)
         for unfinished in self.path.glob(".*.tmp"):
             unfinished.unlink()
-        self._write("recipe.toml", self.recipe.to_toml())
-        sessions = [*self.sessions(), describe_environment()]
-        self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
         if not self.resumes:
-            self.keep_records(0, 0)
+            self.begin(0, 0)
 
     @property
     def reported(self) -> Path:
@@ -107,11 +104,21 @@ class Run:
         """The file for the model of an epoch; epochs count from 1."""
         return self.path / f"epoch-{epoch}.safetensors"
 
-    def keep_records(self, count: int, step: int) -> None:
-        """Drop the records after the first `count`: a resumed run will write them again."""
+    def begin(self, records: int, step: int) -> None:
+        """Begin a session: write the recipe and the environment, and continue the metrics.
+
+        A resumed run calls this when its state is loaded, so that a refused one changes nothing.
+
+        Args:
+            records: lines of metrics to keep; the resumed run will write the later ones again.
+            step: updates done.
+        """
         if not self.main:
             return
-        lines = self.metrics.read_text().splitlines()[:count] if self.metrics.is_file() else []
+        self._write("recipe.toml", self.recipe.to_toml())
+        sessions = [*self.sessions(), describe_environment()]
+        self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
+        lines = self.metrics.read_text().splitlines()[:records] if self.metrics.is_file() else []
         self._write("metrics.jsonl", "".join(f"{line}\n" for line in lines))
         self.events = open_events(self.path / "tensorboard", step)
 
