@@ -293,7 +293,8 @@ class Engine:
         sums = {name: self.accelerator.reduce(each.clone()) for name, each in totals.items()}
         self.save_model(self.run.last)
         if self.main:
-            save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
+            with self.run.writing(self.run.state):
+                save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
         self.save_seconds = time.monotonic() - started
 
     def save_model(self, path: Path, tested: Evaluation | None = None) -> None:
@@ -302,7 +303,7 @@ class Engine:
         if tested is not None:
             facts[self.data.validation_name] = tested.summary()
         if self.main:
-            with self.average.applied():
+            with self.run.writing(path), self.average.applied():
                 save_weights(path, self.model, replace(self.task.card, facts=facts))
 
     def test(self, images: Images, preprocess: Preprocess, crops: int = 1) -> Evaluation:

@@ -5,6 +5,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -56,8 +58,9 @@ class Run:
         self.events: Any = None
         self.lock: RunLock | None = None
         if main:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.lock = RunLock(self.path)
+            with self.writing(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                self.lock = RunLock(self.path)
         self.resumes = resume and self.state.is_file()
         if main:
             try:
@@ -120,28 +123,42 @@ class Run:
         self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
         lines = self.metrics.read_text().splitlines()[:records] if self.metrics.is_file() else []
         self._write("metrics.jsonl", "".join(f"{line}\n" for line in lines))
-        self.events = open_events(self.path / "tensorboard", step)
+        with self.writing(self.path / "tensorboard"):
+            self.events = open_events(self.path / "tensorboard", step)
 
     def record(self, numbers: dict[str, Any]) -> None:
         """Add a line to the metrics, on the disk before this returns."""
         if not self.main:
             return
-        with open(self.metrics, "a", encoding="utf-8") as file:
+        with self.writing(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:
             file.write(json.dumps(numbers) + "\n")
             file.flush()
             os.fsync(file.fileno())
         if self.events is not None:
-            for name, value in flatten_numbers(numbers):
-                self.events.add_scalar(name, value, numbers["step"])
-            self.events.flush()
+            with self.writing(self.path / "tensorboard"):
+                for name, value in flatten_numbers(numbers):
+                    self.events.add_scalar(name, value, numbers["step"])
+                self.events.flush()
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result."""
         if self.main:
             self._write("result.json", json.dumps(result, indent=2) + "\n")
 
+    @contextmanager
+    def writing(self, path: Path) -> Iterator[None]:
+        """Raise a `RunError` that names the file if it cannot be written, such as on a full disk."""
+        try:
+            yield
+        except OSError as fault:
+            raise RunError(
+                f"{path} cannot be written ({fault.strerror or fault}): what was saved before is intact; "
+                "when there is room (and permission) to write, continue the run with resume (--resume)"
+            ) from fault
+
     def _write(self, name: str, text: str) -> None:
-        with replaced_on_success(self.path / name) as temporary:
+        path = self.path / name
+        with self.writing(path), replaced_on_success(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
