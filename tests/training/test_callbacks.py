@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -6,7 +8,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from support.tiny_runs import records_of, tiny_recipe
+from support.tiny_runs import child_environment, records_of, tiny_recipe
+from torchcaps.models.weights import read_tensors
 from torchcaps.training import Callback, train
 from torchcaps.training.callbacks import Plan, Stopper
 from torchcaps.training.checkpoint import Position
@@ -78,6 +81,67 @@ def test_a_second_signal_interrupts_at_once() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_saves_the_run(tmp_path: Path, name: str) -> None:
+    if not hasattr(signal, name):
+        pytest.skip(f"this platform has no {name}")
+    number = getattr(signal, name)
+
+    class Send(Callback):
+        def on_step_end(self, position: Position, totals: object) -> None:
+            if position.step == 4:
+                signal.raise_signal(number)
+
+    # Python would end at once where nothing else handles the signal.
+    before = signal.signal(number, lambda *_: None)
+    try:
+        result = train(tiny_recipe(), tmp_path, callbacks=[Send()])
+    finally:
+        signal.signal(number, before)
+    assert (result["status"], result["step"]) == ("interrupted", 4)
+    assert read_tensors(tmp_path / "state.safetensors")[1]["step"] == 4
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this platform has no SIGHUP")
+def test_nohup_still_ignores_a_hangup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stopper() as stopper:
+            signal.raise_signal(signal.SIGHUP)
+            assert stopper.reason() == ""
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+CLOSED_TERMINAL = """
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    from support.tiny_runs import tiny_recipe
+    from torchcaps.training import Callback, train
+    class Print(Callback):
+        def on_step_end(self, position, totals):
+            print("step", position.step, flush=True)
+    train(tiny_recipe("training.epochs=1000000"), sys.argv[1], save_every=1e9, callbacks=[Print()])
+    os._exit(7)
+text = b""
+while b"step 3" not in text:
+    text += os.read(terminal, 100)
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_closed_terminal_saves_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("pty")
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED_TERMINAL, str(tmp_path)], env=child_environment(), timeout=120
+    )
+    assert done.returncode == 7
+    assert read_tensors(tmp_path / "state.safetensors")[1]["step"] >= 3
 
 
 def test_a_budget_leaves_time_to_save() -> None:

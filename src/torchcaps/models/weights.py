@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from torchcaps._checks import check_count, check_counts, check_number
 from torchcaps._files import replaced_on_success
 from torchcaps.errors import RunError
 from torchcaps.models.base import Model
 from torchcaps.models.registry import create_model
 
+# Pixels along a side of an image. Some models have no weight that depends on it, so that nothing else would
+# stop a card from asking for images that fit no memory.
+MAX_SIDE = 16384
+MAX_MESSAGE = 500
 # How the card names a model that is not registered: its class comes after this.
 OBJECT = "object:"
 
@@ -58,6 +66,12 @@ def save_weights(path: str | Path, model: nn.Module, card: ModelCard) -> None:
 def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
     """Build the model that a file describes and give it the file's weights; no code is ever unpickled.
 
+    What the file says about the model is compared with the tensors in it before any memory is taken.
+
+    Raises:
+        RunError: the file is damaged, describes another model than its weights are of, or holds weights that
+            are not finite; the message names the file and the fault.
+
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> card = ModelCard("pooled_cnn", {}, 2, 1, (16, 16), ("a", "b"))
@@ -67,20 +81,96 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
         >>> model.num_classes, card.classes
         (2, ('a', 'b'))
     """
-    tensors, table = read_tensors(path)
-    try:
-        table["image_size"], table["classes"] = tuple(table["image_size"]), tuple(table["classes"])
-        card = ModelCard(**table)
-    except (KeyError, TypeError) as fault:
-        raise RunError(f"{path} holds no description of a torchcaps model ({fault})") from None
-    if card.model.startswith(OBJECT):
-        raise RunError(
-            f"{path} holds weights of {card.model.removeprefix(OBJECT)}, which is not a registered model: "
-            "build that model yourself and call torchcaps.models.weights.load_into(model, path)"
-        )
-    model = card.build()
+    with _opened(path) as (file, table):
+        card = _read_card(table, path)
+        if card.model.startswith(OBJECT):
+            raise RunError(
+                f"{path} holds weights of {card.model.removeprefix(OBJECT)}, which is not a registered model:"
+                " build that model yourself and call torchcaps.models.weights.load_into(model, path)"
+            )
+        try:
+            misfit = _find_misfit(card, file)
+            model = None if misfit else card.build()
+        except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AttributeError) as fault:
+            raise RunError(f"{path} describes a model that cannot be built: {_one_line(fault)}") from None
+        if model is None:
+            raise RunError(f"{path} describes another model than its weights are of: {misfit}")
+        tensors = _tensors(file)
     _load(model, tensors, path)
     return model.eval(), card
+
+
+def _read_card(table: dict[str, Any], path: str | Path) -> ModelCard:
+    try:
+        card = ModelCard(**table)
+    except TypeError as fault:
+        raise RunError(f"{path} holds no description of a torchcaps model ({fault})") from None
+    try:
+        if not isinstance(card.model, str):
+            raise ValueError(f"model must be a name, got {card.model!r}")
+        for name in ("options", "preprocess", "facts"):
+            if not isinstance(getattr(card, name), dict):
+                raise ValueError(f"{name} must be a table, got {getattr(card, name)!r}")
+        check_count("num_classes", card.num_classes)
+        check_count("in_channels", card.in_channels)
+        size = check_counts("image_size", card.image_size, 2)
+        if max(size) > MAX_SIDE:
+            raise ValueError(f"image_size is at most {MAX_SIDE}, got {max(size)}")
+        check_number("background", card.background)
+        if not isinstance(card.classes, list) or not all(isinstance(name, str) for name in card.classes):
+            raise ValueError(f"classes must be a list of names, got {card.classes!r}")
+        if len(card.classes) != card.num_classes:
+            raise ValueError(f"there are {len(card.classes)} class names for {card.num_classes} classes")
+    except ValueError as fault:
+        raise RunError(f"{path} has a damaged description of its model: {_one_line(fault)}") from None
+    return replace(card, image_size=(size[0], size[1]), classes=tuple(card.classes))
+
+
+def _find_misfit(card: ModelCard, file: Any) -> str:
+    """What does not fit between the model that a card describes and the tensors of its file."""
+    try:
+        # There tensors have shapes and no memory.
+        with torch.device("meta"):
+            wanted = card.build().state_dict()
+    except (TypeError, RuntimeError) as fault:
+        # A registered constructor may compute with values, which the meta device does not have.
+        if "meta" in str(fault):
+            return ""
+        raise
+    return find_misfit(wanted, {name: file.get_slice(name).get_shape() for name in file.keys()})  # noqa: SIM118
+
+
+def find_misfit(wanted: Mapping[str, Tensor], shapes: Mapping[str, Sequence[int]]) -> str:
+    """The first name or shape in a file that is not as in the model; empty if all fit.
+
+    >>> find_misfit({"weight": torch.zeros(2, 3)}, {"weight": (2, 4)})
+    'weight is [2, 4] in the file and [2, 3] in the model'
+    """
+    for name in sorted(wanted.keys() ^ shapes.keys()):
+        return f"{name} is not in {'the file' if name in wanted else 'the model'}"
+    for name, tensor in wanted.items():
+        if not is_lazy(tensor) and list(tensor.shape) != list(shapes[name]):
+            return f"{name} is {list(shapes[name])} in the file and {list(tensor.shape)} in the model"
+    return ""
+
+
+def find_unusable(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> str:
+    """The first tensor of a file whose values are of another kind, or not finite; empty if there is none.
+
+    A tensor that is not finite in the model either, such as a mask, may be so in the file.
+
+    >>> find_unusable({"bias": torch.zeros(1)}, {"bias": torch.tensor([torch.nan])})
+    'bias holds values that are not finite'
+    """
+    for name, own in wanted.items():
+        tensor = tensors[name]
+        lazy = is_lazy(own)
+        if not lazy and own.is_floating_point() != tensor.is_floating_point():
+            return f"{name} holds {tensor.dtype}, and {own.dtype} is expected"
+        # Large values of a wider type become infinite in the model.
+        if not _is_finite(tensor if lazy else tensor.to(own.dtype)) and (lazy or _is_finite(own)):
+            return f"{name} holds values that are not finite"
+    return ""
 
 
 def load_into(model: nn.Module, path: str | Path) -> nn.Module:
@@ -107,10 +197,24 @@ def load_into(model: nn.Module, path: str | Path) -> nn.Module:
 
 
 def _load(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as fault:
-        raise RunError(f"{path} does not fit {type(model).__name__}: {fault}") from None
+    own = model.state_dict()
+    misfit = find_misfit(own, {name: tensor.shape for name, tensor in tensors.items()})
+    if misfit:
+        raise RunError(f"{path} does not fit {type(model).__name__}: {misfit}")
+    unusable = find_unusable(own, tensors)
+    if unusable:
+        raise RunError(f"{path} cannot be used: {unusable}")
+    model.load_state_dict(tensors)
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+
+
+def _one_line(fault: Exception) -> str:
+    """An error's text up to torch's list of C++ frames, in one line of reasonable length."""
+    text = " ".join(str(fault).partition("Exception raised from")[0].split()).rstrip(' "')
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
 # Raised when what a file holds, or what it is called there, changes.
@@ -132,16 +236,29 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], table: Mappin
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensors` wrote."""
+    with _opened(path) as (file, table):
+        return _tensors(file), table
+
+
+def _tensors(file: Any) -> dict[str, Tensor]:
+    return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The open file, of which no tensor is read yet, and its table."""
     if not Path(path).is_file():
         raise RunError(f"{path}: there is no such file")
     try:
         with safe_open(str(path), framework="pt") as file:
-            header = (file.metadata() or {}).get("torchcaps", "{}")
-            table = json.loads(header)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            table = json.loads((file.metadata() or {}).get("torchcaps", "{}"))
+            version = table.pop("format", None) if isinstance(table, dict) else None
+            if version != FORMAT:
+                raise RunError(
+                    f"{path} has file format {version or 1}, and this version of torchcaps reads {FORMAT}"
+                )
+            yield file, table
+    except RecursionError:
+        raise RunError(f"{path} is damaged: its description is nested too deeply") from None
     except (SafetensorError, ValueError) as fault:
-        raise RunError(f"{path} is damaged: {fault}") from None
-    found = table.pop("format", None) if isinstance(table, dict) else None
-    if found != FORMAT:
-        raise RunError(f"{path} has file format {found or 1}, and this version of torchcaps reads {FORMAT}")
-    return tensors, table
+        raise RunError(f"{path} is damaged: {_one_line(fault)}") from None

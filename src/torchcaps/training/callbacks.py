@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
@@ -125,7 +126,7 @@ def parse_duration(text: str) -> float:
 
 
 class Stopper:
-    """Tells when to stop: at the end of a time budget, or at Ctrl-C or a termination signal.
+    """Tells when to stop: at the end of a time budget, at Ctrl-C, a termination signal or a closed terminal.
 
     A signal only sets a flag, so that the current step is finished and saved; a second one interrupts.
 
@@ -142,6 +143,7 @@ class Stopper:
         self.deadline = None if budget is None else time.monotonic() + budget
         self.signaled = False
         self.previous_handlers: dict[int, Any] = {}
+        self.terminals: list[int] = []
 
     def reason(self, needed: float = 0.0) -> str:
         """Why to stop now, or an empty string; `needed` are the seconds that saving and tests will take."""
@@ -154,9 +156,12 @@ class Stopper:
     def __enter__(self) -> Stopper:
         # Handlers can be set in the main thread only; elsewhere (a notebook's worker) signals are not seen.
         if threading.current_thread() is threading.main_thread():
-            self.previous_handlers = {
-                number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)
-            }
+            self.terminals = [number for number in (1, 2) if os.isatty(number)]
+            signals = [signal.SIGINT, signal.SIGTERM]
+            # `nohup` ignores the hangup, so that a run continues when its terminal is closed.
+            if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+                signals.append(signal.SIGHUP)
+            self.previous_handlers = {number: signal.signal(number, self._handle) for number in signals}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -164,6 +169,12 @@ class Stopper:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # A callback that prints to a closed terminal would end the run before it is saved.
+        for terminal in self.terminals:
+            if not os.isatty(terminal):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, terminal)
+                os.close(nowhere)
         if self.signaled:
             raise KeyboardInterrupt
         self.signaled = True

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps.errors import RunError
-from torchcaps.models.weights import read_tensors, write_tensors
+from torchcaps.models.weights import find_misfit, find_unusable, read_tensors, write_tensors
 from torchcaps.training.optim import EMA
 
 
@@ -72,27 +73,96 @@ def load_state(
     average: EMA,
     totals: dict[str, Tensor],
 ) -> Position:
-    """Load a saved state into the model, the optimizer, the average and the totals; return the position."""
+    """Load a saved state into the model, the optimizer, the average and the totals; return the position.
+
+    Nothing is changed unless all of it fits.
+
+    Raises:
+        RunError: the file is damaged, or of another model or optimizer; the message names the fault.
+    """
     tensors, table = read_tensors(path)
+    try:
+        position = _read_position(table)
+    except ValueError as fault:
+        raise RunError(f"{path} is damaged: {fault}") from None
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "average": {}, "totals": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         part, _, rest = name.partition(".")
+        if part not in parts:
+            raise RunError(f"{path} is damaged: {name} is no part of a state")
         parts[part][rest] = tensor
-    try:
-        model.load_state_dict(parts["model"])
-    except RuntimeError as fault:
-        raise RunError(f"{path} is the state of another model: {fault}") from None
+    own = {"model": model.state_dict(), "average": average.state(), "totals": totals}
+    if not parts["average"] or not own["average"]:
+        del own["average"]  # a resumed run may begin to average its weights, or no longer do so
+    for part, wanted in own.items():
+        misfit = find_misfit(wanted, {name: tensor.shape for name, tensor in parts[part].items()})
+        if misfit:
+            fault = "the state of another model" if part == "model" else f"damaged in its {part}"
+            raise RunError(f"{path} is {fault}: {misfit}")
+        unusable = find_unusable(wanted, parts[part])
+        if unusable:
+            raise RunError(f"{path} is damaged in its {part}: {unusable}")
+    moments = _read_moments(parts["optimizer"], optimizer, path, position.step)
+
+    model.load_state_dict(parts["model"])
     average.load(parts["average"])
     for name, tensor in totals.items():
         tensor.copy_(parts["totals"][name])
-    moments: dict[int, dict[str, Any]] = {}
-    for name, tensor in parts["optimizer"].items():
-        number, _, key = name.partition(".")
-        moments.setdefault(int(number), {})[key] = tensor
     # The groups (learning rate and so on) come from the recipe, which a resumed run may change.
     optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    known = {field.name for field in fields(Position)}
-    return Position(**{key: value for key, value in table.items() if key in known})
+    return position
+
+
+def _read_position(table: dict[str, Any]) -> Position:
+    for field in fields(Position):
+        if field.name not in table:
+            raise ValueError(f"{field.name} is missing")
+    for name in ("epoch", "batch", "step", "records", "waited", "images"):
+        check_count(name, table[name], minimum=0)
+    check_number("seconds", table["seconds"])
+    check_choice("ended", table["ended"], ("", "epochs", "patience", "target"))
+    best = table["best"]
+    if best is not None and (isinstance(best, bool) or not isinstance(best, (int, float))):
+        raise ValueError(f"best must be a number or null, got {best!r}")
+    return Position(**{field.name: table[field.name] for field in fields(Position)})
+
+
+# What the optimizers of a recipe keep for each parameter. SGD begins with momentum whenever it has none.
+ADAM, SGD = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
+
+
+def _read_moments(
+    tensors: dict[str, Tensor], optimizer: Optimizer, path: str | Path, step: int
+) -> dict[int, dict[str, Any]]:
+    """What the optimizer keeps, by number of the parameter, checked."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    moments: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        number, _, key = name.partition(".")
+        if not number.isdecimal() or int(number) >= len(parameters):
+            raise RunError(f"{path} is damaged: optimizer.{name} is of no parameter")
+        expected = torch.Size() if key == "step" else parameters[int(number)].shape
+        if key in ADAM | SGD and tensor.shape != expected:
+            raise RunError(
+                f"{path} is damaged: optimizer.{name} is {list(tensor.shape)}, and the model needs "
+                f"{list(expected)}"
+            )
+        if tensor.isnan().any():
+            raise RunError(f"{path} is damaged: optimizer.{name} holds NaN")
+        moments.setdefault(int(number), {})[key] = tensor
+    kind = type(optimizer)
+    if issubclass(kind, torch.optim.SGD):
+        fits = all(each.keys() <= SGD for each in moments.values())
+    elif issubclass(kind, (torch.optim.Adam, torch.optim.AdamW)):
+        fits = all(each.keys() == ADAM for each in moments.values()) and bool(moments or not step)
+    else:
+        fits = True
+    if not fits:
+        raise RunError(
+            f"{path} is the state of another optimizer than {kind.__name__}: resume with the one in "
+            "recipe.toml, or start a new run in another folder (--out)"
+        )
+    return moments
 
 
 def _optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:

@@ -77,7 +77,11 @@ class Engine:
         self.run = Run(folder, recipe, resume=resume, main=self.main)
         self.position = Position()
         if self.run.resumes:
-            self._restore()
+            try:
+                self._restore()
+            except BaseException:
+                self.run.close()
+                raise
         self.save_seconds = self.test_seconds = 0.0
 
     def use_images(self, images: Images, epoch: int) -> None:
@@ -106,12 +110,16 @@ class Engine:
             # The saved totals are sums over all processes, and the main one continues them.
             self.totals.zero_()
             self.recorded.zero_()
-        self.run.keep_records(self.position.records, self.position.step)
+        self.run.begin(self.position.records, self.position.step)
         if self.position.ended == "epochs" and self.position.epoch < self.recipe.training.epochs:
             self.position.ended = ""
 
     def train(self, stopper: Stopper) -> dict[str, Any]:
-        """Train to the end of the recipe, or until the stopper says to stop."""
+        """Train to the end of the recipe, or until the stopper says to stop; then close the run."""
+        with self.run:
+            return self._train(stopper)
+
+    def _train(self, stopper: Stopper) -> dict[str, Any]:
         position, total = self.position, len(self.batches)
         self.callbacks.on_train_begin(self.plan(), position)
         saved_at = time.monotonic()
@@ -284,7 +292,8 @@ class Engine:
         sums = {name: self.accelerator.reduce(each.clone()) for name, each in totals.items()}
         self.save_model(self.run.last)
         if self.main:
-            save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
+            with self.run.writing(self.run.state):
+                save_state(self.run.state, self.position, self.model, self.optimizer, self.average, sums)
         self.save_seconds = time.monotonic() - started
 
     def save_model(self, path: Path, tested: Evaluation | None = None) -> None:
@@ -293,7 +302,7 @@ class Engine:
         if tested is not None:
             facts[self.data.validation_name] = tested.summary()
         if self.main:
-            with self.average.applied():
+            with self.run.writing(path), self.average.applied():
                 save_weights(path, self.model, replace(self.task.card, facts=facts))
 
     def test(self, images: Images, preprocess: Preprocess, crops: int = 1) -> Evaluation:

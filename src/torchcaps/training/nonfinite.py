@@ -98,14 +98,18 @@ def raise_not_finite(
         main: whether this process writes.
     """
     fault = first_fault(model, batch.images, forward)
+    outcome = f"are in {path}"
     if main:
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
         tensors |= {f"gradient.{name}": tensor for name, tensor in gradients.items()}
         tensors |= {f"batch.{name}": tensor for name, tensor in batch._asdict().items()}
-        write_tensors(path, tensors, {"step": step, "fault": fault})
+        try:
+            write_tensors(path, tensors, {"step": step, "fault": fault})
+        except OSError as error:
+            outcome = f"could not be saved ({error.strerror or error})"
     raise RunError(
         f"step {step}: the loss or its gradient is not finite, first in {fault}. "
-        f"Weights, gradients and batch of that step are in {path}. "
+        f"Weights, gradients and batch of that step {outcome}. "
         "Usual remedies: a lower optimizer.lr, or some schedule.warmup_steps."
     )

@@ -5,6 +5,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from torchcaps._extras import require
 from torchcaps._files import replaced_on_success
 from torchcaps._machine import processor_name
 from torchcaps.errors import RunError
+from torchcaps.training.lock import RunLock
 from torchcaps.training.recipe import Recipe
 
 # Where runs go that are given no folder.
@@ -34,6 +37,7 @@ class Run:
     - `epoch-1.safetensors` …: the model after each epoch, with `keep_epochs`
     - `result.json`: the result, written at the end
     - `failed.safetensors`: weights, gradients and batch of a step that was not finite
+    - `run.lock`: which process writes into the folder, while one does; reading needs no lock
 
     Model files are written before the state that refers to them, so that they exist whenever it does.
 
@@ -52,9 +56,29 @@ class Run:
         self.last, self.best = self.path / "last.safetensors", self.path / "best.safetensors"
         self.metrics = self.path / "metrics.jsonl"
         self.events: Any = None
+        self.lock: RunLock | None = None
+        if main:
+            with self.writing(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                self.lock = RunLock(self.path)
         self.resumes = resume and self.state.is_file()
         if main:
-            self._open(resume)
+            try:
+                self._open(resume)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process write into the folder."""
+        if self.lock is not None:
+            self.lock.release()
 
     def _open(self, resume: bool) -> None:
         earlier = self.path / "recipe.toml"
@@ -65,14 +89,10 @@ class Run:
                     "folder (--out)"
                 )
             check_resumable(Recipe.from_file(earlier), self.recipe)
-        self.path.mkdir(parents=True, exist_ok=True)
         for unfinished in self.path.glob(".*.tmp"):
             unfinished.unlink()
-        self._write("recipe.toml", self.recipe.to_toml())
-        sessions = [*self.sessions(), describe_environment()]
-        self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
         if not self.resumes:
-            self.keep_records(0, 0)
+            self.begin(0, 0)
 
     @property
     def reported(self) -> Path:
@@ -87,34 +107,58 @@ class Run:
         """The file for the model of an epoch; epochs count from 1."""
         return self.path / f"epoch-{epoch}.safetensors"
 
-    def keep_records(self, count: int, step: int) -> None:
-        """Drop the records after the first `count`: a resumed run will write them again."""
+    def begin(self, records: int, step: int) -> None:
+        """Begin a session: write the recipe and the environment, and continue the metrics.
+
+        A resumed run calls this when its state is loaded, so that a refused one changes nothing.
+
+        Args:
+            records: lines of metrics to keep; the resumed run will write the later ones again.
+            step: updates done.
+        """
         if not self.main:
             return
-        lines = self.metrics.read_text().splitlines()[:count] if self.metrics.is_file() else []
+        self._write("recipe.toml", self.recipe.to_toml())
+        sessions = [*self.sessions(), describe_environment()]
+        self._write("environment.json", json.dumps(sessions, indent=2) + "\n")
+        lines = self.metrics.read_text().splitlines()[:records] if self.metrics.is_file() else []
         self._write("metrics.jsonl", "".join(f"{line}\n" for line in lines))
-        self.events = open_events(self.path / "tensorboard", step)
+        with self.writing(self.path / "tensorboard"):
+            self.events = open_events(self.path / "tensorboard", step)
 
     def record(self, numbers: dict[str, Any]) -> None:
         """Add a line to the metrics, on the disk before this returns."""
         if not self.main:
             return
-        with open(self.metrics, "a", encoding="utf-8") as file:
+        with self.writing(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:
             file.write(json.dumps(numbers) + "\n")
             file.flush()
             os.fsync(file.fileno())
         if self.events is not None:
-            for name, value in flatten_numbers(numbers):
-                self.events.add_scalar(name, value, numbers["step"])
-            self.events.flush()
+            with self.writing(self.path / "tensorboard"):
+                for name, value in flatten_numbers(numbers):
+                    self.events.add_scalar(name, value, numbers["step"])
+                self.events.flush()
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result."""
         if self.main:
             self._write("result.json", json.dumps(result, indent=2) + "\n")
 
+    @contextmanager
+    def writing(self, path: Path) -> Iterator[None]:
+        """Raise a `RunError` that names the file if it cannot be written, such as on a full disk."""
+        try:
+            yield
+        except OSError as fault:
+            raise RunError(
+                f"{path} cannot be written ({fault.strerror or fault}): what was saved before is intact; "
+                "when there is room (and permission) to write, continue the run with resume (--resume)"
+            ) from fault
+
     def _write(self, name: str, text: str) -> None:
-        with replaced_on_success(self.path / name) as temporary:
+        path = self.path / name
+        with self.writing(path), replaced_on_success(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
