@@ -81,6 +81,14 @@ SMALLNORB = Collection(
         )
     ),
     suppliers=(Mirror("https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"),),
+    # A header of 24 or 20 bytes, then pixels, int32 classes, and four int32 facts.
+    sizes={
+        name: size
+        for split in ROLE
+        for name, size in zip(
+            smallnorb_names(split), (24 + 24_300 * 2 * 96 * 96, 20 + 24_300 * 4, 20 + 24_300 * 4 * 4)
+        )
+    },
 )
 
 NORB = Collection(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from torchcaps._files import check_sha256, read_bytes
 from torchcaps.data.fetch.cache import DATA_VARIABLE, cache_dir, locked, user_folders
-from torchcaps.data.fetch.suppliers import Supplier, SupplyError, read_archive
+from torchcaps.data.fetch.suppliers import Sizes, Supplier, SupplyError, read_archive
 from torchcaps.errors import DataError
 
 OFFLINE_VARIABLE = "TORCHCAPS_OFFLINE"
@@ -33,6 +33,8 @@ class Collection:
         suppliers: tried in this order for files that are not on disk.
         archive: the name of a tar archive that may be in the folder instead of the files.
         inside: the folder of the files in that archive.
+        sizes: of the unpacked content of each file, in bytes, where it is known; a larger file is refused
+            before all of it is read. Other files may have 2 GiB.
     """
 
     folder: str
@@ -40,6 +42,7 @@ class Collection:
     suppliers: Sequence[Supplier] = ()
     archive: str | None = None
     inside: str = ""
+    sizes: Sizes = field(default_factory=dict)
 
     def read(self, names: Sequence[str], data_dir: str | os.PathLike[str] | None = None) -> list[Content]:
         """Read files by name, unpacked and checked; those that are not on disk are fetched into the cache.
@@ -66,14 +69,17 @@ class Collection:
             for name in names:
                 path = None if name in contents else existing(place / name)
                 if path is not None:
-                    contents[name] = Content(path, read_bytes(path, self.sha256[name]))
+                    contents[name] = Content(path, self._read_file(path, name))
             missing = [name for name in names if name not in contents]
             if missing and self.archive and (place / self.archive).is_file():
                 archive = place / self.archive
-                for name, data in read_archive(archive, self.inside, missing).items():
+                for name, data in read_archive(archive, self.inside, missing, self.sizes).items():
                     check_sha256(data, self.sha256[name], f"{archive}: {name}")
                     contents[name] = Content(archive, data)
         return contents
+
+    def _read_file(self, path: Path, name: str) -> bytearray:
+        return read_bytes(path, self.sha256[name], self.sizes.get(name))
 
     def _read_cache(
         self, names: Sequence[str], data_dir: str | os.PathLike[str] | None
@@ -104,7 +110,8 @@ class Collection:
             if not missing:
                 break
             try:
-                supplier.supply(self._names_to_fetch(supplier, missing, folder), self.sha256, folder)
+                wanted = self._names_to_fetch(supplier, missing, folder)
+                supplier.supply(wanted, self.sha256, folder, self.sizes)
             except SupplyError as fault:
                 failures.append(f"{supplier}: {fault}")
             contents |= self._read_undamaged(missing, folder)
@@ -123,7 +130,7 @@ class Collection:
             for path in (folder / name, folder / f"{name}.gz"):
                 try:
                     if path.is_file():
-                        contents[name] = Content(path, read_bytes(path, self.sha256[name]))
+                        contents[name] = Content(path, self._read_file(path, name))
                         break
                 except DataError:
                     continue
