@@ -11,6 +11,11 @@ from pathlib import Path
 
 from torchcaps.errors import DataError
 
+MAX_BYTES = 2 << 30
+"""The most that is downloaded for one file, or unpacked from one, if its size is not known: 2 GiB."""
+
+_CHUNK = 1 << 20
+
 
 @contextmanager
 def replaced_on_success(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -51,26 +56,36 @@ def write_atomically(path: str | os.PathLike[str], chunks: Iterable[bytes | byte
                 packed.write(chunk)
 
 
-def read_bytes(path: str | os.PathLike[str], sha256: str | None = None) -> bytearray:
+def read_bytes(
+    path: str | os.PathLike[str], sha256: str | None = None, max_bytes: int | None = None
+) -> bytearray:
     """Read a file, unpacked if its name ends in `.gz`.
 
     Args:
         path: the file.
         sha256: the checksum that the unpacked content must have, if one is known.
+        max_bytes: the largest size of the unpacked content. By default that of a `.gz` file is 2 GiB, since a
+            small file may unpack to any size, and a plain file has no limit.
 
     Returns:
         The content, writable, so that arrays and tensors can share its memory.
 
     Raises:
-        DataError: it cannot be read, is incomplete, or has another checksum; the message names the file.
+        DataError: it cannot be read, is incomplete or too large, or has another checksum; the message names
+            the file.
     """
     try:
         with open(path, "rb") as raw:
             if str(path).endswith(".gz"):
                 with gzip.GzipFile(fileobj=raw) as packed:
-                    content = bytearray(packed.read())
+                    content = bytearray()
+                    for chunk in limited_chunks(packed, MAX_BYTES if max_bytes is None else max_bytes, path):
+                        content += chunk
             else:
-                content = bytearray(os.fstat(raw.fileno()).st_size)
+                size = os.fstat(raw.fileno()).st_size
+                if max_bytes is not None and size > max_bytes:
+                    raise DataError.in_file(path, f"it has {size} bytes; at most {max_bytes} were expected")
+                content = bytearray(size)
                 filled = raw.readinto(content)
                 if filled != len(content):
                     raise DataError.in_file(path, f"only {filled} of {len(content)} bytes could be read")
@@ -82,6 +97,20 @@ def read_bytes(path: str | os.PathLike[str], sha256: str | None = None) -> bytea
     return content
 
 
+def limited_chunks(packed: gzip.GzipFile, max_bytes: int, path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Unpack a stream piece by piece, and raise a `DataError` that names `path` after `max_bytes`."""
+    size = 0
+    while chunk := packed.read(_CHUNK):
+        size += len(chunk)
+        if size > max_bytes:
+            raise DataError.in_file(
+                path,
+                f"it unpacks to more than {max_bytes} bytes, the most that was expected: it is a different "
+                "file. If it is right, unpack it by hand",
+            )
+        yield chunk
+
+
 def check_sha256(content: bytearray | bytes, sha256: str | None, path: str | os.PathLike[str]) -> None:
     """Raise a `DataError` that names `path` unless `content` has the checksum, if one is known."""
     if sha256 is None:
@@ -90,7 +119,7 @@ def check_sha256(content: bytearray | bytes, sha256: str | None, path: str | os.
     if actual != sha256:
         raise DataError.in_file(
             path,
-            f"its content has sha256 {actual[:16]}…, but {sha256[:16]}… is the published one: the file is "
+            f"its content has sha256 {actual[:16]}…, but {sha256[:16]}… was expected: the file is "
             "damaged or a different one; delete it, and it will be fetched again",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -13,6 +13,7 @@ class Web:
         self.files: dict[str, bytes] = {}
         self.requests: list[tuple[str, str | None]] = []
         self.ranges = True
+        self.content_length = True
         self.break_after: list[int] = []
         """For the next requests: close the connection after so many bytes of the body."""
         self.before_body = threading.Event()
@@ -33,10 +34,12 @@ class Web:
                 handler.send_error(416)
                 return
         handler.send_response(206 if begin else 200)
-        handler.send_header("Content-Length", str(len(body) - begin))
+        if self.content_length:
+            handler.send_header("Content-Length", str(len(body) - begin))
         handler.end_headers()
         end = begin + self.break_after.pop(0) if self.break_after else len(body)
-        handler.wfile.write(body[begin:end])
+        with suppress(ConnectionError):
+            handler.wfile.write(body[begin:end])
 
 
 @contextmanager

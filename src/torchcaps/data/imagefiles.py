@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from torchcaps.data.formats.images import read_image
+from torchcaps.data.formats.images import MAX_PIXELS, read_image
 from torchcaps.data.imageset import ImageSet, Item, check_labels, item_label
 
 
@@ -24,6 +24,7 @@ class ImageFileSet(Dataset[Item]):
         classes: the name of each class, in the order of the labels.
         image_size: height and width that images are scaled and cropped to.
         gray: whether images have one channel rather than three.
+        max_pixels: width times height of the largest file that is decoded.
 
     Example:
         >>> files = ImageFileSet(["a.png", "b.png"], torch.tensor([0, 1]), ("cat", "dog"), (64, 64))
@@ -39,6 +40,7 @@ class ImageFileSet(Dataset[Item]):
         image_size: tuple[int, int],
         *,
         gray: bool = False,
+        max_pixels: int = MAX_PIXELS,
     ) -> None:
         check_labels(labels, len(paths), len(classes))
         # One array rather than N Python objects, whose reference counts would make every forked worker
@@ -48,6 +50,7 @@ class ImageFileSet(Dataset[Item]):
         self.classes = classes
         self.image_size = image_size
         self.gray = gray
+        self.max_pixels = max_pixels
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -56,9 +59,9 @@ class ImageFileSet(Dataset[Item]):
         """Decode one image.
 
         Raises:
-            DataError: the file is damaged; the message names it.
+            DataError: the file is damaged or too large; the message names it.
         """
-        return read_image(self.path(index), self.image_size, self.gray), item_label(self.labels, index)
+        return self._read(index), item_label(self.labels, index)
 
     def path(self, index: int) -> str:
         """The file of one image."""
@@ -99,11 +102,15 @@ class ImageFileSet(Dataset[Item]):
             self.classes,
             self.image_size,
             gray=self.gray,
+            max_pixels=self.max_pixels,
         )
 
     def to_memory(self) -> ImageSet:
         """Decode all images into memory; it takes `num_bytes`."""
         images = torch.empty(len(self), self.in_channels, *self.image_size, dtype=torch.uint8)
         for index in range(len(self)):
-            images[index] = read_image(self.path(index), self.image_size, self.gray)
+            images[index] = self._read(index)
         return ImageSet(images, self.labels, self.classes)
+
+    def _read(self, index: int) -> Tensor:
+        return read_image(self.path(index), self.image_size, self.gray, self.max_pixels)

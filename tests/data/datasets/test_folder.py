@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import struct
+import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps, TiffImagePlugin
 
 from torchcaps.data import ImageSet, load
 from torchcaps.errors import DataError
@@ -126,3 +129,115 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         load("folder")
     with pytest.raises(ValueError, match="test_fraction"):
         load(f"folder:{tmp_path}", test_fraction=1.5)
+
+
+@pytest.mark.parametrize("orientation", ["6", b"6", "left", 0, 9, 65535, (6, 6), 1.5])
+@pytest.mark.parametrize("suffix", ["tif", "jpg"])
+def test_an_orientation_of_any_kind_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: object, suffix: str
+) -> None:
+    """Pillow gives the tag as it is stored: as text, bytes, a fraction or several numbers."""
+    paint(tmp_path / f"a/1.{suffix}", (9, 9, 9), (20, 30))
+    read_tags = Image.Image.getexif
+
+    def getexif(image: Image.Image) -> Image.Exif:
+        tags = read_tags(image)
+        tags[0x0112] = orientation
+        return tags
+
+    monkeypatch.setattr(Image.Image, "getexif", getexif)
+    images = load(f"folder:{tmp_path}")
+    assert images.images.shape == (1, 3, 30, 20)
+
+
+def test_an_orientation_stored_as_text_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags.tagtype[0x0112] = 2
+    tags[0x0112] = "rotated"
+    Image.new("RGB", (20, 30), (9, 9, 9)).save(tmp_path / "a/1.tif", tiffinfo=tags)
+    assert load(f"folder:{tmp_path}").image_size == (30, 20)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif"])
+def test_photographs_are_rotated_as_their_orientation_says(
+    tmp_path: Path, suffix: str, orientation: int
+) -> None:
+    file = tmp_path / f"a/1.{suffix}"
+    file.parent.mkdir()
+    pixels = np.zeros((20, 30, 3), np.uint8)
+    pixels[:, :15] = 200
+    pixels[:10] += 50
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    Image.fromarray(pixels).save(file, exif=tags)
+    expected = ImageOps.exif_transpose(Image.open(file))
+    images = load(f"folder:{tmp_path}").images
+    assert np.array_equal(images[0].permute(1, 2, 0).numpy(), np.asarray(expected))
+
+
+def test_damaged_tags_do_not_hide_a_good_image(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    image = Image.new("RGB", (20, 30), (9, 9, 9))
+    for number, tags in enumerate([b"Exif\0\0", b"Exif\0\0nonsense", b"Exif\0\0II*\0\xff\xff\xff\xff"]):
+        image.save(tmp_path / f"a/{number}.jpg", exif=tags)
+    assert load(f"folder:{tmp_path}").image_size == (30, 20)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_pixels_that_are_no_numbers_are_named(tmp_path: Path, value: float) -> None:
+    (tmp_path / "a").mkdir()
+    pixels = np.zeros((12, 12), np.float32)
+    pixels[3, 4] = value
+    Image.fromarray(pixels).save(tmp_path / "a/bad.tif")
+    with pytest.raises(DataError, match=r"bad\.tif: 1 of 144 pixels are not finite numbers"):
+        load(f"folder:{tmp_path}")
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG file without pixels."""
+    chunks = [b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0), b"IDAT"]
+    packed = [struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+@pytest.mark.parametrize("side", [12_000, 50_000])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_image_of_too_many_pixels_is_refused_by_its_header(
+    tmp_path: Path, side: int, stream: bool
+) -> None:
+    paint(tmp_path / "a/1.png", (1, 2, 3))
+    (tmp_path / "a/huge.png").write_bytes(png_header(side, side))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DataError, match=r"huge\.png: .* pixels.*max_pixels"):
+            load(f"folder:{tmp_path}", stream=stream)
+
+
+def test_the_limit_of_pixels_is_an_option(tmp_path: Path) -> None:
+    for number in range(3):
+        paint(tmp_path / f"a/{number}.png", (1, 2, 3), (20, 30))
+    with pytest.raises(DataError, match="20×30 pixels; at most 599 are read"):
+        load(f"folder:{tmp_path}", max_pixels=599)
+    assert len(load(f"folder:{tmp_path}", max_pixels=600)) == 2
+    streamed = load(f"folder:{tmp_path}", max_pixels=600, stream=True)
+    paint(tmp_path / "a/0.png", (1, 2, 3), (20, 31))
+    paint(tmp_path / "a/1.png", (1, 2, 3), (20, 31))
+    with pytest.raises(DataError, match="at most 600 are read"):
+        streamed.select(torch.tensor([0, 1])).to_memory()
+    with pytest.raises(ValueError, match="max_pixels must be a whole number"):
+        load(f"folder:{tmp_path}", max_pixels=0)
+
+
+def test_an_allowed_image_may_be_larger_than_pillows_own_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint(tmp_path / "a/1.png", (1, 2, 3), (20, 30))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(load(f"folder:{tmp_path}")) == 1
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(DataError, match=r"PIL\.Image\.MAX_IMAGE_PIXELS"):
+        load(f"folder:{tmp_path}")

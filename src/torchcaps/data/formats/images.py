@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,33 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 GRAY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L")
 LARGEST_KEPT = 128
 DEFAULT_SIZE = 64
-ORIENTATION_TAG = 0x0112
+MAX_PIXELS = 50_000_000
+"""Width times height of the largest image that is decoded by default; one takes up to 0.6 GB of memory."""
+
+WIDTH_TAG, HEIGHT_TAG, ORIENTATION_TAG = 0x0100, 0x0101, 0x0112
+# What turns a photograph upright, by the value of its orientation tag: names in `PIL.Image.Transpose`.
+ROTATIONS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+SIDES_SWAPPED = ("TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
 PURPOSE = "reading image files"
 
 
-def common_form(paths: Sequence[Path], size: int | None) -> tuple[tuple[int, int], bool]:
+def common_form(
+    paths: Sequence[Path], size: int | None, max_pixels: int = MAX_PIXELS
+) -> tuple[tuple[int, int], bool]:
     """Choose one image size for all files, from their headers.
 
     Args:
         paths: the image files.
         size: side of a square to use in any case.
+        max_pixels: width times height of the largest image that is accepted.
 
     Returns:
         Height and width, and whether all images are gray. Without `size` the images keep theirs if they all
@@ -35,9 +53,11 @@ def common_form(paths: Sequence[Path], size: int | None) -> tuple[tuple[int, int
     """
     sizes, gray = set(), True
     for path in paths:
-        with open_image(path) as image:
-            height, width = image.height, image.width
-            sizes.add((width, height) if swaps_sides(image, path) else (height, width))
+        with open_image(path, max_pixels) as image:
+            # Of TIFF files, Pillow gives the size after rotation or before it, depending on its version.
+            stored = getattr(image, "tag_v2", {})
+            width, height = stored.get(WIDTH_TAG, image.width), stored.get(HEIGHT_TAG, image.height)
+            sizes.add((width, height) if rotation(image) in SIDES_SWAPPED else (height, width))
             gray = gray and image.mode in GRAY_MODES
     if size is not None:
         return (size, size), gray
@@ -45,30 +65,48 @@ def common_form(paths: Sequence[Path], size: int | None) -> tuple[tuple[int, int
     return (shared if 0 < max(shared) <= LARGEST_KEPT else (DEFAULT_SIZE, DEFAULT_SIZE)), gray
 
 
-def swaps_sides(image: Any, path: Path) -> bool:
-    """Whether the camera's orientation tag swaps width and height."""
+def rotation(image: Any) -> str | None:
+    """The transposition that the camera's orientation tag asks for; None without a tag that can be read."""
     base = require("PIL.Image", extra="train", purpose=PURPOSE).Image
     try:
         # Not the method of PNG files, which decodes all pixels to look for a tag behind them.
-        return base.getexif(image).get(ORIENTATION_TAG, 1) >= 5
-    except (OSError, ValueError, SyntaxError, EOFError) as fault:
-        raise DataError.in_file(path, f"the image is damaged or cut short ({fault})") from fault
+        value = base.getexif(image).get(ORIENTATION_TAG)
+        return next((name for number, name in ROTATIONS.items() if value == number), None)
+    except Exception:  # damaged tags make Pillow raise many kinds; the pixels may still be good
+        return None
 
 
-def open_image(path: Path) -> Any:
-    """Open an image file with Pillow.
+def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
+    """Open an image file with Pillow, which reads its header only.
 
     Raises:
-        DataError: it cannot be read as an image; the message names the file.
+        DataError: it cannot be read as an image, or has more than `max_pixels`; the message names the file.
     """
     pillow = require("PIL.Image", extra="train", purpose=PURPOSE)
     try:
-        return pillow.open(path)
-    except (OSError, ValueError, pillow.DecompressionBombError) as fault:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # max_pixels decides
+            image = pillow.open(path)
+    except pillow.DecompressionBombError as fault:
+        raise DataError.in_file(
+            path, f"{fault} Scale it down, or raise max_pixels and PIL.Image.MAX_IMAGE_PIXELS"
+        ) from fault
+    except (OSError, ValueError) as fault:
         raise DataError.in_file(path, f"it is not an image that can be read ({fault})") from fault
+    if image.width * image.height > max_pixels:
+        size = f"{image.width}×{image.height}"
+        image.close()
+        raise DataError.in_file(
+            path,
+            f"it has {size} pixels; at most {max_pixels} are read: scale it down, or allow more with the "
+            "option max_pixels of the data set 'folder'",
+        )
+    return image
 
 
-def read_image(path: str | os.PathLike[str], shape: tuple[int, int], gray: bool) -> Tensor:
+def read_image(
+    path: str | os.PathLike[str], shape: tuple[int, int], gray: bool, max_pixels: int = MAX_PIXELS
+) -> Tensor:
     """Read one image file, scaled to cover `shape` and cropped at the center.
 
     Transparent pixels become white; photographs are rotated as their orientation tag says.
@@ -77,31 +115,46 @@ def read_image(path: str | os.PathLike[str], shape: tuple[int, int], gray: bool)
         path: the file.
         shape: height and width of the result.
         gray: whether to give one channel rather than three.
+        max_pixels: width times height of the largest file that is decoded.
 
     Returns:
         uint8 `[1, H, W]` or `[3, H, W]`.
 
     Raises:
-        DataError: the file is damaged or no image; the message names it.
+        DataError: the file is damaged, too large or no image, or has pixels that are not finite numbers; the
+            message names it.
     """
     pillow = require("PIL.Image", extra="train", purpose=PURPOSE)
     operations = require("PIL.ImageOps", extra="train", purpose=PURPOSE)
     path = Path(path)
-    with open_image(path) as image:
+    with open_image(path, max_pixels) as image:
         try:
-            image = operations.exif_transpose(image)
+            image.load()
+            transposition = rotation(image)
+            if transposition is not None:
+                image = image.transpose(pillow.Transpose[transposition])
             if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-                image = pillow.fromarray(to_8_bits(np.asarray(image)))
+                image = pillow.fromarray(to_8_bits(finite_pixels(np.asarray(image), path)))
             elif "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa"):
                 image = image.convert("RGBA")
                 image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
             image = image.convert("L" if gray else "RGB")
             if image.size != (shape[1], shape[0]):
                 image = operations.fit(image, (shape[1], shape[0]), pillow.Resampling.BILINEAR)
+        except DataError:
+            raise
         except (OSError, ValueError, SyntaxError, EOFError, pillow.DecompressionBombError) as fault:
             raise DataError.in_file(path, f"the image is damaged or cut short ({fault})") from fault
     pixels = torch.from_numpy(np.array(image))
     return pixels.unsqueeze(0) if gray else pixels.permute(2, 0, 1)
+
+
+def finite_pixels(pixels: np.ndarray, path: Path) -> np.ndarray:
+    """The same pixels, or a `DataError` that names `path` if any is NaN or infinite."""
+    wrong = pixels.size - int(np.isfinite(pixels).sum())
+    if wrong:
+        raise DataError.in_file(path, f"{wrong} of {pixels.size} pixels are not finite numbers")
+    return pixels
 
 
 def to_8_bits(pixels: np.ndarray) -> np.ndarray:
