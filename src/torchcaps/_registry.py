@@ -44,6 +44,10 @@ def similarity(name: str, other: str) -> tuple[float, float]:
 class Registry(Generic[T]):
     """Named things of one kind, with an error that helps when the name is wrong.
 
+    Args:
+        kind: what to call them in errors.
+        base: the class that each must be a subclass of, if any.
+
     >>> animals = Registry[int]("animal")
     >>> _ = animals.register("cat")(4)
     >>> animals["cat"]
@@ -53,20 +57,27 @@ class Registry(Generic[T]):
     ValueError: unknown animal 'cap': did you mean 'cat'? Known: cat.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, base: type | None = None) -> None:
         self.kind = kind
+        self.base = base
         self._entries: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that files its target under `name`; a name can be taken only once."""
+        """Decorator that registers its target under `name`; a name can be taken only once."""
+        if not isinstance(name, str):
+            raise ValueError(f"a {self.kind} is registered with its name in brackets, got {name!r} instead")
 
-        def file(entry: T) -> T:
+        def register(entry: T) -> T:
+            if self.base is not None and not (isinstance(entry, type) and issubclass(entry, self.base)):
+                raise ValueError(
+                    f"{self.kind} {name!r} must be a subclass of {self.base.__name__}, got {entry!r}"
+                )
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered already")
             self._entries[name] = entry
             return entry
 
-        return file
+        return register
 
     def __getitem__(self, name: str) -> T:
         try:

@@ -105,7 +105,7 @@ def reconstruction_loss(
 def activation_cross_entropy(logits: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     r"""Cross-entropy over classes, taken on the activation **before** its sigmoid.
 
-    Logits computed back from saturated activations would give NaN, so routing returns them.
+    Routing returns logits, because logits computed from saturated activations would be NaN.
 
     Args:
         logits: `[B, classes]`, as in `Output.logits`.

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import torch
 
 import torchcaps.data
+from torchcaps import register_dataset, register_model, register_pose_space, register_routing
 from torchcaps.data import list_datasets, load
+from torchcaps.errors import DataError
 
 EXPECTED = {
     "affine_mnist",
@@ -59,3 +64,29 @@ def test_importing_is_light() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, after = done.stdout.splitlines()
     assert after == before
+
+
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no such folder"):
+        load("digits", data_dir=tmp_path / "nowhere")
+
+
+def test_a_loader_may_return_any_data_set() -> None:
+    pairs = [(torch.zeros(1, 8, 8), 0)]
+    register_dataset("pairs_of_mine")(lambda split="train", *, data_dir=None: pairs)
+    assert load("pairs_of_mine") is pairs
+
+
+@pytest.mark.parametrize(
+    ("register", "message"),
+    [
+        (lambda: register_dataset(len), "a data set is registered with its name"),  # type: ignore[arg-type]
+        (lambda: register_routing(len), "a routing is registered with its name"),  # type: ignore[arg-type]
+        (lambda: register_routing("mine")(len), "routing 'mine' must be a subclass of Routing"),
+        (lambda: register_pose_space("mine")(int), "pose space 'mine' must be a subclass of PoseSpace"),
+        (lambda: register_model("mine"), "leave 'mine' out"),  # type: ignore[call-overload]
+    ],
+)
+def test_a_wrong_registration_is_explained(register: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        register()

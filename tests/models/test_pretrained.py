@@ -90,6 +90,12 @@ def test_another_image_size_is_taken_where_the_network_reads_any(folder: Path) -
     assert (model.image_size, model.new_parameters) == ((28, 28), ())
 
 
+def test_a_class_layer_that_an_image_size_makes_new_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="classes.weight.* start untrained"):
+        model = create_model("capsnet_small", pretrained="mnist", image_size=32)
+    assert "classes.weight" in model.new_parameters
+
+
 def test_frozen_layers_do_not_train(folder: Path) -> None:
     model = create_model("pooled_cnn", pretrained="letters", num_classes=7, freeze=True)
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}

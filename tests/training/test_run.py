@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_free_folder_is_made_when_it_is_chosen(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     names = [choose_folder(None, "digits").name for _ in range(3)]
     assert names == ["digits", "digits-2", "digits-3"]
-    assert choose_folder(None, "digits", resume=True) == Path("runs/digits")
+    assert choose_folder(None, "digits", resume=True) == Path("runs/digits-3")
     assert choose_folder("elsewhere", "digits") == Path("elsewhere")
 
 
@@ -41,4 +42,37 @@ def test_a_run_without_a_folder_is_named_after_data_and_model(
     assert train(recipe)["run"] == "runs/digits-capsnet_cnn"
     assert train(recipe, name="mine")["run"] == "runs/mine"
     assert train(recipe)["run"] == "runs/digits-capsnet_cnn-2"
-    assert train(recipe, resume=True)["run"] == "runs/digits-capsnet_cnn"
+    assert train(recipe, resume=True)["run"] == "runs/digits-capsnet_cnn-2"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.batch_size=128", "training.batch_size was 256 and is now 128"),
+        ("optimizer.name=sgd", "optimizer.name was 'adam' and is now 'sgd'"),
+        ("seed=1", "seed was 0 and is now 1"),
+        ("model.options.hidden=[9, 9]", "model.options was"),
+    ],
+)
+def test_what_the_state_depends_on_cannot_change(tmp_path: Path, setting: str, message: str) -> None:
+    """Another batch size would skip images, another optimizer could not read its state."""
+    train(tiny_recipe("training.epochs=1"), tmp_path)
+    before = (tmp_path / "recipe.toml").read_text()
+    with pytest.raises(ValueError, match=f"a resumed run keeps its recipe, but {re.escape(message)}"):
+        train(tiny_recipe("training.epochs=2", setting), tmp_path, resume=True)
+    assert (tmp_path / "recipe.toml").read_text() == before
+
+
+def test_a_resumed_run_may_find_its_data_elsewhere(tmp_path: Path) -> None:
+    train(tiny_recipe("training.epochs=1"), tmp_path / "run")
+    moved = tiny_recipe("training.epochs=1", f"data.dir={str(tmp_path)!r}")
+    assert train(moved, tmp_path / "run", resume=True)["status"] == "ended"
+
+
+def test_a_run_is_resumed_by_name_in_its_newest_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        train(tiny_recipe("training.epochs=1"), name="mine")
+    assert train(tiny_recipe("training.epochs=2"), name="mine", resume=True)["run"] == "runs/mine-2"

@@ -11,7 +11,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Random seed of weights and batches.")] = 0,
     figure: Annotated[Path, typer.Option(metavar="PNG", help="File for the figure.")] = Path("demo.png"),
 ) -> None:
-    """Train capsules on single digits, then let them read two: about a minute.
+    """Train capsules on single digits, then let them read two: about two minutes.
 
     [bold]Example[/bold]
 

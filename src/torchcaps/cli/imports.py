@@ -73,7 +73,7 @@ def describe(error: Exception, name: str) -> str:
 
 
 def find_line(error: Exception) -> str:
-    """The line of the user's code that an error comes from, or nothing if there is none."""
+    """The line of the user's code that an error comes from, or an empty string."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = [

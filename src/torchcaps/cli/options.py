@@ -20,7 +20,7 @@ DataDir = Annotated[
         metavar="DIR",
         exists=True,
         file_okay=False,
-        help="Folder with the data set's files, if not $TORCHCAPS_DATA.",
+        help="Folder to search first for the data set's files.",
     ),
 ]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
+from torchcaps.cli.imports import recorded_imports
 from torchcaps.cli.tables import metric_lines, percent
 from torchcaps.training.callbacks import Callback, Plan
 from torchcaps.training.checkpoint import Position
@@ -95,7 +97,9 @@ class LineProgress(Callback):
         """Print the result, or how to resume."""
         if result["status"] != "ended":
             reason = "the time budget is used up" if result["status"] == "budget" else "interrupted"
-            hint = f" To continue: torchcaps train --resume --out {result['run']}" if self.alone else ""
+            imports = "".join(f" --import {name}" for name in recorded_imports(Path(result["run"])))
+            command = f"torchcaps{imports} train --resume --out {result['run']}"
+            hint = f" To continue: {command}" if self.alone else ""
             self.console.print(f"{reason} after step {result['step']}, saved.{hint}")
             return
         for line in metric_lines(result["metrics"]):

@@ -35,9 +35,7 @@ def train(
         str | None,
         typer.Option(metavar="TIME", help="Save and stop after this time, such as 45s, 90m or 1h30m."),
     ] = None,
-    save_every: Annotated[
-        str, typer.Option(metavar="TIME", help="Save the state each time this has passed.")
-    ] = "2m",
+    save_every: Annotated[str, typer.Option(metavar="TIME", help="Time between saves.")] = "2m",
     settings: Settings = None,
 ) -> None:
     """Train a model.

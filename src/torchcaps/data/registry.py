@@ -7,11 +7,13 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torchcaps._registry import Registry, suggest
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.subset import limit_images
+from torchcaps.errors import DataError
 
 # Importing one of these registers its data sets.
 MODULES = (
@@ -68,6 +70,9 @@ def register_dataset(name: str, **facts: Any) -> Callable[[Callable[..., Any]], 
         >>> len(load("stripes", "test", count=3))
         3
     """
+
+    if not isinstance(name, str):
+        raise ValueError(f'a data set is registered with its name: @register_dataset("name"), got {name!r}')
 
     def register(loader: Callable[..., Any]) -> Callable[..., Any]:
         DATASETS.register(name)(DatasetInfo(loader, **facts))
@@ -133,6 +138,8 @@ def load(
         if data_dir is not None:
             raise ValueError(f"data_dir cannot be used together with {name!r}: the path is in the name")
         name, data_dir = kind, path
+    elif data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise DataError.in_file(data_dir, "there is no such folder (data_dir)")
     loader = DATASETS[name].loader
     parameters = inspect.signature(loader).parameters.values()
     if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):

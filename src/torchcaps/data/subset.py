@@ -41,6 +41,8 @@ def limit_images(
         >>> limit_images(load("digits"), per_class=2).labels.bincount().tolist()
         [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
     """
+    if total is None and per_class is None:
+        return images
     if total is not None and per_class is not None:
         raise ValueError(f"give either limit or limit_per_class, got {total!r} and {per_class!r}")
     generator = torch.Generator().manual_seed(seed)

@@ -82,7 +82,7 @@ def em_forward(
     mass_scale: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Pose, activation and logit of the parents, and what the backward pass wants of every iteration.
+    """Pose, activation and logit of the parents, and what the backward pass needs from each iteration.
 
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]` (none for mixing
     proportions), index `[P, I]`, offset `[places, 16]`.

@@ -18,7 +18,7 @@ class CapsuleLayer(nn.Module, ABC):
 
     Args:
         space: how a pose becomes a vote.
-        rows: leading sizes of the weight, such as `(N,)` for N children; empty if all children share it.
+        rows: leading dimensions of the weight, such as `(N,)` for N children; empty if all children share it.
         parents: number of parent types, J.
         routing: name of a routing, or a `Routing` object.
         learn_prior: learn which parents each child prefers before any agreement: `log_prior` `[*rows, J]`,

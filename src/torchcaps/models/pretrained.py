@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -109,6 +110,12 @@ def load_pretrained(
     size = model.image_size, model.num_classes, model.in_channels
     same = size == (trained["image_size"], trained["num_classes"], trained["in_channels"])
     model.new_parameters = load_tensors(model, tensors, path.name, strict=same)
+    if model.new_parameters and model.num_classes == trained["num_classes"]:
+        warnings.warn(
+            f"{', '.join(model.new_parameters)} of {name} do not fit the weights, which are for images of "
+            f"{'×'.join(map(str, trained['image_size']))}; these parameters start untrained",
+            stacklevel=3,
+        )
     return model
 
 

@@ -35,7 +35,7 @@ class ModelInfo:
     Attributes:
         constructor: makes the network from keyword arguments.
         recipe: tables of a recipe that suits it, such as `{"loss": {"name": "margin"}}`.
-        on: what its `data` table says on some data sets, by name of the data set.
+        on: changes to the recipe's `data` table on some data sets, by name of the data set.
     """
 
     constructor: Callable[..., Any]
@@ -79,6 +79,10 @@ def register_model(constructor: Any = None, **facts: Any) -> Any:
         MODELS.register(target.__name__)(ModelInfo(target, **facts))
         return target
 
+    if constructor is not None and not callable(constructor):
+        raise ValueError(
+            f"register_model takes the name of the function that it decorates; leave {constructor!r} out"
+        )
     return register if constructor is None else register(constructor)
 
 
@@ -172,7 +176,8 @@ def model_options(name: str, routing: str | Routing | None = None) -> list[str] 
     routing = taken["routing"].default if "routing" in taken and routing is None else routing
     if not isinstance(routing, str):
         return None
-    return known + [option for option in routing_options(routing) if option not in ("parents", "pose_dim")]
+    more = [option for option in routing_options(routing) if option not in ("parents", "pose_dim", *known)]
+    return known + more
 
 
 def _model_class(constructor: Callable[..., Any]) -> type | None:

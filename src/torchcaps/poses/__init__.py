@@ -18,7 +18,7 @@ from torchcaps.poses.base import PoseSpace
 from torchcaps.poses.matrix import MatrixPose
 from torchcaps.poses.vector import VectorPose
 
-POSE_SPACES: Registry[type[PoseSpace]] = Registry("pose space")
+POSE_SPACES: Registry[type[PoseSpace]] = Registry("pose space", PoseSpace)
 register_pose_space = POSE_SPACES.register
 register_pose_space("vector")(VectorPose)
 register_pose_space("matrix")(MatrixPose)

@@ -12,7 +12,7 @@ from torchcaps.routing.em import EMRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.uniform import UniformRouting
 
-ROUTINGS: Registry[type[Routing]] = Registry("routing")
+ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
 register_routing = ROUTINGS.register
 register_routing("uniform")(UniformRouting)
 register_routing("dynamic")(DynamicRouting)

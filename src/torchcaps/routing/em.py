@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
 from torchcaps.routing.base import Routing, RoutingOutput, min_mass, precise_mean
-from torchcaps.routing.gaussian import COVARIANCES, Diagonal, create_gaussian
+from torchcaps.routing.covariance import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
 

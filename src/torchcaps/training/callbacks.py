@@ -30,7 +30,7 @@ class Plan(NamedTuple):
 
 
 class Callback:
-    """Base class of what follows a training; its methods do nothing.
+    """Base class for callbacks; its methods do nothing.
 
     They are called in the main process only.
 

@@ -193,7 +193,9 @@ def make_splits(train: Images, test: Images | None, data: DataPart, seed: int) -
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
         held_out = int(len(train) * data.val_fraction)
         if not held_out:
-            raise ValueError(f"data.val_fraction = {data.val_fraction} of {len(train)} images is none")
+            raise ValueError(
+                f"data.val_fraction = {data.val_fraction} of {len(train)} images leaves no validation image"
+            )
         validation, name = train.select(order[:held_out]), "validation"
         train = train.select(order[held_out:])
     return Splits(limit_images(train, data.limit, data.limit_per_class, seed), validation, name, test)

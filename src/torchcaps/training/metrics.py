@@ -22,7 +22,7 @@ def class_presence(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def all_correct(scores: Tensor, labels: Tensor) -> Tensor:
-    """Which images have **all** their labels right; a part of them counts nothing.
+    """Which images have **all** their labels right; partly right counts as wrong.
 
     Scores tell which classes are there, not how often. So an image with K labels, of which n are distinct, is
     right if these n classes have the n highest scores. Where all classes are present every answer is right;

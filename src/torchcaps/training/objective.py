@@ -71,7 +71,7 @@ class Objective(nn.Module):
         return Scored(loss, all_correct(output.scores.detach(), labels).sum())
 
     def classification(self, returned: Any, labels: Tensor, step: int) -> Tensor:
-        """The loss of what the model returned, mean over the batch."""
+        """The classification loss, mean over the batch."""
         if self.custom is not None:
             return self.custom(returned, labels)
         output = as_output(returned)

@@ -188,12 +188,16 @@ def choose_folder(out: str | Path | None, name: str, *, resume: bool = False) ->
         out: the folder, if it is given.
         name: of the run; `runs/NAME`, or `runs/NAME-2` and so on where that is taken. The folder is made, so
             that another run cannot choose it too.
-        resume: take `runs/NAME` as it is.
+        resume: take the newest of these folders as it is.
     """
     if out is not None:
         return Path(out)
     folder, number = RUNS / name, 1
-    while not resume:
+    if resume:
+        while (RUNS / f"{name}-{number + 1}").is_dir():
+            number += 1
+        return folder if number == 1 else RUNS / f"{name}-{number}"
+    while True:
         try:
             folder.mkdir(parents=True)
             break
@@ -210,13 +214,28 @@ def sessions_of(run: Path) -> list[dict[str, Any]]:
 
 
 def check_resumable(before: Recipe, now: Recipe) -> None:
-    """Refuse to resume with another model, other data or another seed; the rest may be changed."""
-    for part in ("model", "data", "seed"):
-        if getattr(before, part) != getattr(now, part):
-            raise ValueError(
-                f"a resumed run keeps its {part}: {getattr(before, part)} is in recipe.toml, got "
-                f"{getattr(now, part)}; start a new run in another folder (--out)"
-            )
+    """Refuse to resume a run with a recipe that its state does not fit.
+
+    Model, data, seed, optimizer and batch size must stay: batches and the optimizer's state depend on them.
+    The place of the data, the number of epochs and everything else may change.
+    """
+    old, new = resume_keys(before), resume_keys(now)
+    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    if changed:
+        values = ", ".join(f"{key} was {old.get(key)!r} and is now {new.get(key)!r}" for key in changed)
+        raise ValueError(
+            f"a resumed run keeps its recipe, but {values}; start a new run in another folder (--out)"
+        )
+
+
+def resume_keys(recipe: Recipe) -> dict[str, Any]:
+    """The values of a recipe that a resumed run must keep, by dotted key."""
+    table = recipe.to_table()
+    keep = {"seed": table["seed"], "optimizer.name": table["optimizer"]["name"]}
+    keep["training.batch_size"] = table["training"]["batch_size"]
+    for part in ("model", "data"):
+        keep |= {f"{part}.{key}": value for key, value in table[part].items() if key != "dir"}
+    return keep
 
 
 def flatten_numbers(table: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models.weights import OBJECT
-from torchcaps.training.callbacks import Callback, CallbackList, Stopper
+from torchcaps.training.callbacks import Callback, CallbackList, Stopper, parse_duration
 from torchcaps.training.data import Images, as_images, first_images, make_splits
 from torchcaps.training.engine import Engine
 from torchcaps.training.objective import LossFunction
@@ -28,7 +28,7 @@ def train(
     *,
     name: str = "",
     resume: bool = False,
-    budget: float | None = None,
+    budget: float | str | None = None,
     save_every: float = 120.0,
     keep_epochs: bool = False,
     num_workers: int = 0,
@@ -45,7 +45,7 @@ def train(
         name: of the run, for a folder in `runs/`; by default data and model.
         resume: continue the run in that folder, if there is one. On a CPU the weights end bitwise as if it
             had never stopped.
-        budget: seconds after which to stop and save.
+        budget: time after which to stop and save, in seconds or as `"1h30m"`.
         save_every: seconds after which the state is saved, besides at the end of each epoch.
         keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`.
         num_workers: processes that load images which are not in memory.
@@ -80,14 +80,14 @@ def run_task(
     make_task: Callable[[], Task],
     out: str | Path | None,
     *,
-    budget: float | None,
+    budget: float | str | None,
     callbacks: Sequence[Callback],
     **options: Any,
 ) -> dict[str, Any]:
     """Build a task and train it; the budget covers both. `options` go to `Engine`."""
     together = CallbackList(callbacks)
     try:
-        with Stopper(budget) as stopper:
+        with Stopper(parse_duration(budget) if isinstance(budget, str) else budget) as stopper:
             return Engine(make_task(), out, callbacks=callbacks, **options).train(stopper)
     finally:
         together.close()
@@ -114,7 +114,7 @@ def fit(
     recipe: Recipe | Mapping[str, Any] | None = None,
     num_workers: int = 0,
     resume: bool = False,
-    budget: float | None = None,
+    budget: float | str | None = None,
     save_every: float = 120.0,
     keep_epochs: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -151,7 +151,8 @@ def fit(
             The arguments above have priority; the model and the name of the data in a recipe are ignored.
         num_workers: processes that load images which are not in memory.
         resume: continue the run in that folder, if there is one, with the same model, data and seed.
-        budget: seconds after which to stop and save; `model` then holds the weights of the latest step.
+        budget: time after which to stop and save, in seconds or as `"1h30m"`; `model` then holds the weights
+            of the latest step.
         save_every: seconds after which the state is saved, besides at the end of each epoch.
         keep_epochs: keep the model of every epoch, as `epoch-3.safetensors`.
         callbacks: called during training, in the main process.
@@ -215,6 +216,10 @@ def object_recipe(
         table = recipe.to_table()
         table["data"] = {key: table["data"][key] for key in DATA_KEYS}
     elif recipe is not None:
+        if not isinstance(recipe, Mapping):
+            raise ValueError(
+                f"recipe must be a Recipe or tables, got {recipe!r}; load_recipe reads one by name"
+            )
         for key in set(recipe.get("data", {})) - {*DATA_KEYS}:
             raise ValueError(f"recipe: data.{key} has no meaning for data that are given as an object")
         if "model" in recipe:

@@ -24,7 +24,7 @@ MAX_SQ_DISTANCE = 1e37
 
 
 def rounding(mean: Tensor) -> Tensor:
-    """The variance that rounding alone makes around a mean; a smaller one is not known.
+    """The variance that rounding alone makes around a mean; a smaller variance cannot be measured.
 
     It takes the place of ε where it is larger: among votes of 1e15 it keeps the slope of ln σ within float32.
     """
