@@ -119,7 +119,7 @@ def check_sha256(content: bytearray | bytes, sha256: str | None, path: str | os.
     if actual != sha256:
         raise DataError.in_file(
             path,
-            f"its content has sha256 {actual[:16]}…, but {sha256[:16]}… is the published one: the file is "
+            f"its content has sha256 {actual[:16]}…, but {sha256[:16]}… was expected: the file is "
             "damaged or a different one; delete it, and it will be fetched again",
         )
 

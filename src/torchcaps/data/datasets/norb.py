@@ -93,7 +93,8 @@ SMALLNORB = Collection(
 
 NORB = Collection(
     folder="norb",
-    # No checksums were published; gzip's own and the fit of the three files to each other are checked.
+    # No checksums were published: gzip's own, the fit of the three files to each other, and the checksums
+    # recorded at the first fetch are compared.
     sha256={
         name: None
         for split, parts in NORB_PARTS.items()

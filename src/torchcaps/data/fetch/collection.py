@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from torchcaps._files import check_sha256, read_bytes
+from torchcaps._files import check_sha256, read_bytes, write_atomically
 from torchcaps.data.fetch.cache import DATA_VARIABLE, cache_dir, locked, user_folders
 from torchcaps.data.fetch.suppliers import Sizes, Supplier, SupplyError, read_archive
 from torchcaps.errors import DataError
 
 OFFLINE_VARIABLE = "TORCHCAPS_OFFLINE"
+
+_unchecked_folders: set[Path] = set()
+"""Folders of the cache for which the user has been warned that files have no published checksum."""
 
 
 class Content(NamedTuple):
@@ -30,6 +35,7 @@ class Collection:
     Attributes:
         folder: the name of its folder in a data directory and in the cache.
         sha256: of the unpacked content of each file, by file name without `.gz`; None if none was published.
+            Then the one it has when it is first fetched is recorded beside it, and a later change is noticed.
         suppliers: tried in this order for files that are not on disk.
         archive: the name of a tar archive that may be in the folder instead of the files.
         inside: the folder of the files in that archive.
@@ -69,7 +75,7 @@ class Collection:
             for name in names:
                 path = None if name in contents else existing(place / name)
                 if path is not None:
-                    contents[name] = Content(path, self._read_file(path, name))
+                    contents[name] = Content(path, read_bytes(path, self.sha256[name], self.sizes.get(name)))
             missing = [name for name in names if name not in contents]
             if missing and self.archive and (place / self.archive).is_file():
                 archive = place / self.archive
@@ -77,9 +83,6 @@ class Collection:
                     check_sha256(data, self.sha256[name], f"{archive}: {name}")
                     contents[name] = Content(archive, data)
         return contents
-
-    def _read_file(self, path: Path, name: str) -> bytearray:
-        return read_bytes(path, self.sha256[name], self.sizes.get(name))
 
     def _read_cache(
         self, names: Sequence[str], data_dir: str | os.PathLike[str] | None
@@ -105,17 +108,42 @@ class Collection:
     def _fetch(self, names: Sequence[str], folder: Path, failures: list[str]) -> dict[str, Content]:
         # Another process may have fetched them while this one waited for the lock.
         contents = self._read_undamaged(names, folder)
+        cached = set(contents)
         for supplier in self.suppliers:
             missing = [name for name in names if name not in contents]
             if not missing:
                 break
             try:
                 wanted = self._names_to_fetch(supplier, missing, folder)
-                supplier.supply(wanted, self.sha256, folder, self.sizes)
+                checksums = {name: self._checksum(name, folder) for name in self.sha256}
+                supplier.supply(wanted, checksums, folder, self.sizes)
             except SupplyError as fault:
                 failures.append(f"{supplier}: {fault}")
             contents |= self._read_undamaged(missing, folder)
+        self._record({name: content for name, content in contents.items() if name not in cached}, folder)
         return contents
+
+    def _checksum(self, name: str, folder: Path) -> str | None:
+        """The published checksum of a file in the cache, or the one it had when it was first fetched."""
+        published, record = self.sha256[name], record_of(folder, name)
+        if published is not None or not record.is_file():
+            return published
+        return next(iter(record.read_text(errors="replace").split()), None)
+
+    def _record(self, fetched: Mapping[str, Content], folder: Path) -> None:
+        """Record the checksums of fetched files that have none, and say so once per process."""
+        unknown = [name for name in fetched if self._checksum(name, folder) is None]
+        for name in unknown:
+            line = f"{hashlib.sha256(fetched[name].data).hexdigest()}  {name}\n"
+            write_atomically(record_of(folder, name), [line.encode()])
+        if unknown and folder not in _unchecked_folders:
+            _unchecked_folders.add(folder)
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            logging.getLogger(__name__).warning(
+                f"{self.folder}: no checksum was published for {unknown[0]}{more}, so the content could not "
+                f"be verified beyond gzip's own check. Its sha256 is recorded in {folder}, and a later "
+                "change will be noticed."
+            )
 
     def _names_to_fetch(self, supplier: Supplier, missing: Sequence[str], folder: Path) -> Sequence[str]:
         """Of an archive, all files that the cache lacks, to fetch the archive only once."""
@@ -130,7 +158,9 @@ class Collection:
             for path in (folder / name, folder / f"{name}.gz"):
                 try:
                     if path.is_file():
-                        contents[name] = Content(path, self._read_file(path, name))
+                        contents[name] = Content(
+                            path, read_bytes(path, self._checksum(name, folder), self.sizes.get(name))
+                        )
                         break
                 except DataError:
                     continue
@@ -144,11 +174,23 @@ class Collection:
         lines += [f"  {place}" for place in places]
         if failures:
             lines += ["Tried:", *(f"  {each}" for each in failures)]
+        records = [record_of(cache_dir() / self.folder, name) for name in missing]
+        lines += [
+            f"If the checksum of a file is not the one in {record}, which it had when it was first fetched, "
+            "the file has changed since: delete the record to accept the new one."
+            for record in records
+            if record.is_file()
+        ]
         lines.append(
             f"Put the files by hand, plain or with .gz, into {cache_dir() / self.folder}, or into a folder "
             f"{self.folder}/ of the directory {DATA_VARIABLE}."
         )
         return "\n".join(lines)
+
+
+def record_of(folder: Path, name: str) -> Path:
+    """The file that holds the checksum that `name` had when it was first fetched."""
+    return folder / f"{name}.sha256"
 
 
 def existing(path: Path) -> Path | None:
