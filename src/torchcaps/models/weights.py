@@ -89,7 +89,7 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
                 " build that model yourself and call torchcaps.models.weights.load_into(model, path)"
             )
         try:
-            misfit = _find_misfit(card, file)
+            misfit = _find_misfit_of_card(card, file)
             model = None if misfit else card.build()
         except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AttributeError) as fault:
             raise RunError(f"{path} describes a model that cannot be built: {_one_line(fault)}") from None
@@ -126,7 +126,7 @@ def _read_card(table: dict[str, Any], path: str | Path) -> ModelCard:
     return replace(card, image_size=(size[0], size[1]), classes=tuple(card.classes))
 
 
-def _find_misfit(card: ModelCard, file: Any) -> str:
+def _find_misfit_of_card(card: ModelCard, file: Any) -> str:
     """What does not fit between the model that a card describes and the tensors of its file."""
     try:
         # There tensors have shapes and no memory.

@@ -97,8 +97,8 @@ def load_state(
     for part, wanted in own.items():
         misfit = find_misfit(wanted, {name: tensor.shape for name, tensor in parts[part].items()})
         if misfit:
-            what = "the state of another model" if part == "model" else f"damaged in its {part}"
-            raise RunError(f"{path} is {what}: {misfit}")
+            kind = "the state of another model" if part == "model" else f"damaged in its {part}"
+            raise RunError(f"{path} is {kind}: {misfit}")
         unusable = find_unusable(wanted, parts[part])
         if unusable:
             raise RunError(f"{path} is damaged in its {part}: {unusable}")

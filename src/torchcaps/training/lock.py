@@ -111,8 +111,8 @@ class RunLock:
 
     def _in_use(self, owner: dict[str, Any]) -> str:
         return (
-            f"{self.path.parent} is in use by process {owner['pid']} on {owner['host']}, which writes to it "
-            f"since {owner['since']}: wait for it to end, or give another folder (--out)"
+            f"{self.path.parent} is in use by process {owner['pid']} on {owner['host']}, which has been "
+            f"writing to it since {owner['since']}: wait for it to end, or give another folder (--out)"
         )
 
     def _check_host(self, owner: dict[str, Any]) -> None:
