@@ -63,6 +63,7 @@ struct Blocks {
 struct OwnedWiring {
     std::vector<int64_t> start, field_start;
     std::vector<int32_t> position, row, field_vote, child;
+    int64_t most_votes = 0;
 
     // index: [positions, places], `children` where there is none; null: one position, child n at place n.
     OwnedWiring(const int64_t *index, int64_t children, int64_t positions, int64_t places, int64_t rows)
@@ -72,7 +73,10 @@ struct OwnedWiring {
             if (n < 0 || n > children) throw std::invalid_argument("index points to a child that does not exist");
             if (n < children) ++start[n + 1];
         }
-        for (int64_t n = 0; n < children; ++n) start[n + 1] += start[n];
+        for (int64_t n = 0; n < children; ++n) {
+            most_votes = std::max(most_votes, start[n + 1]);
+            start[n + 1] += start[n];
+        }
         const int64_t votes = start[children];
         position.resize(votes), row.resize(votes), field_vote.resize(votes), child.resize(votes);
         std::vector<int64_t> next(start.begin(), start.end() - 1);
@@ -95,6 +99,7 @@ struct OwnedWiring {
         return {static_cast<int64_t>(start.size()) - 1,
                 static_cast<int64_t>(field_start.size()) - 1,
                 static_cast<int64_t>(row.size()),
+                most_votes,
                 start.data(),
                 position.data(),
                 row.data(),

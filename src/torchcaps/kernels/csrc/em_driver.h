@@ -27,15 +27,15 @@ struct EmBatch {
         : wiring(wiring_for(index, options.children, options.positions, options.places, options.rows)),
           padded((options.parents + PADDING - 1) / PADDING * PADDING),
           lanes(kernels.lanes),
-          weights(options.rows * padded * 16),
+          weights(options.rows * padded * POSE),
           weight(weights, true),
           beta_u(padded, true),
           beta_a(padded, true),
           temperature(options.iterations) {
         for (int64_t row = 0; row < options.rows; ++row)
             for (int64_t j = 0; j < options.parents; ++j)
-                for (int64_t d = 0; d < 16; ++d)
-                    weight.get()[place(row, j, d)] = source[(row * options.parents + j) * 16 + d];
+                for (int64_t d = 0; d < POSE; ++d)
+                    weight.get()[place(row, j, d)] = source[(row * options.parents + j) * POSE + d];
         if (!options.mixing) {
             std::copy_n(source_beta_u, options.parents, beta_u.get());
             std::copy_n(source_beta_a, options.parents, beta_a.get());
@@ -44,7 +44,6 @@ struct EmBatch {
         problem = {wiring->view(),
                    options.parents,
                    padded,
-                   options.rows,
                    options.rows,
                    options.iterations,
                    options.mixing,
@@ -60,7 +59,7 @@ struct EmBatch {
     }
 
     int64_t place(int64_t row, int64_t parent, int64_t d) const {
-        return ((row * (padded / lanes) + parent / lanes) * 16 + d) * lanes + parent % lanes;
+        return ((row * (padded / lanes) + parent / lanes) * POSE + d) * lanes + parent % lanes;
     }
 };
 
@@ -86,15 +85,16 @@ void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBa
                         kernels.em_backward(batch.problem, gradient, shared, b, scratch);
                 });
     // Lane order first, where the sums are contiguous, then back to the order of the parameters.
-    for_each<T>(options.rows, options.threads, batch.padded * 16, [&](int64_t row, T *total) {
-        const int64_t length = batch.padded * 16;
+    for_each<T>(options.rows, options.threads, batch.padded * POSE, [&](int64_t row, T *total) {
+        const int64_t length = batch.padded * POSE;
         std::fill_n(total, length, T(0));
         for (int64_t block = 0; block < blocks.count; ++block) {
             const T *own = sums.get() + block * size + row * length;
             for (int64_t k = 0; k < length; ++k) total[k] += own[k];
         }
         for (int64_t j = 0; j < options.parents; ++j)
-            for (int64_t d = 0; d < 16; ++d) weight[(row * options.parents + j) * 16 + d] = total[batch.place(0, j, d)];
+            for (int64_t d = 0; d < POSE; ++d)
+                weight[(row * options.parents + j) * POSE + d] = total[batch.place(0, j, d)];
     });
     for (int64_t j = 0; j < options.parents; ++j) {
         beta_u[j] = beta_a[j] = 0;

@@ -7,24 +7,32 @@
 
 namespace torchcaps::INSTRUCTION_SET {
 
+inline Scratch scratch_at(void *memory) { return {reinterpret_cast<uintptr_t>(memory)}; }
+
 template <class T>
 int64_t em_forward_scratch(const EmProblem<T> &problem) {
-    return EmForward<T>::scratch(problem);
+    Scratch scratch = scratch_at(nullptr);
+    EmForward<T>(problem, 0, scratch);
+    return scratch.next / sizeof(T);
 }
 
 template <class T>
-void em_forward(const EmProblem<T> &problem, const EmOutput<T> &output, int64_t sample, T *scratch) {
+void em_forward(const EmProblem<T> &problem, const EmOutput<T> &output, int64_t sample, T *memory) {
+    Scratch scratch = scratch_at(memory);
     EmForward<T>(problem, sample, scratch).run(output, sample);
 }
 
 template <class T>
 int64_t em_backward_scratch(const EmProblem<T> &problem) {
-    return EmBackward<T>::scratch(problem);
+    Scratch scratch = scratch_at(nullptr);
+    EmBackward<T>(problem, EmGradient<T>{}, EmShared<T>{}, 0, scratch);
+    return scratch.next / sizeof(T);
 }
 
 template <class T>
 void em_backward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared, int64_t sample,
-                 T *scratch) {
+                 T *memory) {
+    Scratch scratch = scratch_at(memory);
     EmBackward<T>(problem, gradient, shared, sample, scratch).run(gradient, sample);
 }
 

@@ -151,4 +151,16 @@ INLINE Vec<double> log(Vec<double> x) {
     return x;
 }
 
+// Cuts arrays out of the memory of one thread. Starting at address 0, it counts how much is needed.
+struct Scratch {
+    uintptr_t next;
+
+    template <class Item>
+    Item *take(int64_t count) {
+        Item *items = reinterpret_cast<Item *>(next);
+        next += (count * sizeof(Item) + 63) / 64 * 64;
+        return items;
+    }
+};
+
 }  // namespace torchcaps::INSTRUCTION_SET

@@ -8,12 +8,17 @@ namespace torchcaps {
 // Parent types are padded to a multiple of this, for every instruction set alike.
 constexpr int64_t PADDING = 16;
 
-// Numbers that one parent keeps per iteration: mean, its low part and variance (4 x 4 each), mass, logit.
-constexpr int64_t EM_STATISTICS = 50;
+// EM routing is for matrix poses of SIDE x SIDE.
+constexpr int SIDE = 4;
+constexpr int POSE = SIDE * SIDE;
+
+// Numbers that one parent keeps per iteration: mean, its low part and variance (POSE each), mass and logit.
+constexpr int64_t EM_STATISTICS = 3 * POSE + 2;
 
 // Who votes for whom, sorted by child: child n casts the votes start[n] .. start[n + 1].
 struct Wiring {
     int64_t children, positions, votes;
+    int64_t most_votes;          // of one child
     const int64_t *start;        // [children + 1]
     const int32_t *position;     // [votes] where the parents of this vote stand
     const int32_t *row;          // [votes] row of the weight
@@ -25,7 +30,7 @@ struct Wiring {
 template <class T>
 struct EmProblem {
     Wiring wiring;
-    int64_t parents, padded, rows, types;
+    int64_t parents, padded, rows;
     int64_t iterations;
     bool mixing;
     T epsilon, mass_scale;
@@ -33,7 +38,7 @@ struct EmProblem {
     const T *pose;         // [batch, children, 16]
     const T *activation;   // [batch, children]
     const T *weight;       // [rows, padded / lanes, 16, lanes]
-    const T *offset;       // [children / types, 16], added to the votes of a place; or null
+    const T *offset;       // [children / rows, 16], added to the votes of a place; or null
     const T *beta_u;       // [padded]
     const T *beta_a;       // [padded]
 };
