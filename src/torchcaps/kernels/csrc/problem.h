@@ -77,26 +77,31 @@ struct Range {
     int64_t first, last;
 };
 
-// One set of kernels; every instruction set has one for float and one for double.
+// The kernels of one instruction set for one type. A *_scratch function returns how much memory a thread needs for the
+// function below it; this and all other sizes are in numbers of type T.
 template <class T>
 struct Kernels {
     int64_t lanes;
     int64_t dynamic_group;  // samples that the dynamic kernels take at a time; the last group may be smaller
+
     int64_t (*em_forward_scratch)(const EmProblem<T> &);
     void (*em_forward)(const EmProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
+
     int64_t (*em_backward_scratch)(const EmProblem<T> &);
     void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
+
     int64_t (*dynamic_forward_scratch)(const DynamicProblem<T> &);
     void (*dynamic_forward)(const DynamicProblem<T> &, const Range &samples, T *pose, T *totals, T *scratch);
-    // Backward goes in two steps: per group to what its trails hold (and the bias, [parents, padded]) ...
-    int64_t (*dynamic_trail)(const DynamicProblem<T> &);
-    int64_t (*dynamic_gather_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_gather)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals, T *trails,
-                           T *bias, T *scratch);
-    // ... then from the trails to poses and weights; weights of these children are added to in order of samples.
-    int64_t (*dynamic_push_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_push)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *trails,
-                         T *child_pose, T *weight, T *scratch);
+
+    // The backward pass has two steps. The first saves gradients of each sample and writes those by the bias,
+    // [batch, parents, padded]; the second reads them and adds to the weights of these children in order of samples.
+    int64_t (*dynamic_saved_size)(const DynamicProblem<T> &);  // of one sample
+    int64_t (*dynamic_logits_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_grad_of_logits)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals,
+                                   T *saved, T *bias, T *scratch);
+    int64_t (*dynamic_votes_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_grad_of_votes)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *saved,
+                                  T *pose, T *weight, T *scratch);
 };
 
 }  // namespace torchcaps
