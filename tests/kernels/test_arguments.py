@@ -52,7 +52,7 @@ def test_weights_of_too_few_children():
 def test_one_beta_without_the_other():
     arguments = em_arguments()
     arguments[4] = None
-    with pytest.raises(ValueError, match="beta_u and beta_a must be given both"):
+    with pytest.raises(ValueError, match="beta_u and beta_a must both be"):
         ops.em_forward(*arguments)
 
 

@@ -11,7 +11,7 @@ struct DynamicOptions {
     int threads;
 };
 
-// Owns a copy of weight and bias in whole vectors, unless the pose is made of whole vectors already.
+// Owns copies of weight and bias that are padded to whole vectors, where the tensors are not.
 template <class T>
 struct DynamicBatch {
     int64_t padded, weights;
@@ -20,18 +20,25 @@ struct DynamicBatch {
 
     DynamicBatch(const Kernels<T> &kernels, const DynamicOptions &options, const T *pose, const T *source,
                  const T *source_bias)
-        : padded((options.size_out + kernels.lanes - 1) / kernels.lanes * kernels.lanes),
+        : padded(round_up(options.size_out, kernels.lanes)),
           weights((options.shared ? 1 : options.children) * options.parents * options.size_in * padded) {
-        source = in_vectors(source, weights / padded, options.size_out, weight);
-        if (source_bias) source_bias = in_vectors(source_bias, options.parents, options.size_out, bias);
-        problem = {options.children,   options.parents, options.size_in,     options.size_out,   padded, options.shared,
-                   options.accumulate, options.leaky,   options.through_all, options.iterations, pose,   source,
-                   source_bias};
+        problem.children = options.children;
+        problem.parents = options.parents;
+        problem.size_in = options.size_in;
+        problem.size_out = options.size_out;
+        problem.padded = padded;
+        problem.shared = options.shared;
+        problem.accumulate = options.accumulate;
+        problem.leaky = options.leaky;
+        problem.through_all = options.through_all;
+        problem.iterations = options.iterations;
+        problem.pose = pose;
+        problem.weight = in_vectors(source, weights / padded, options.size_out, weight);
+        problem.bias = source_bias ? in_vectors(source_bias, options.parents, options.size_out, bias) : nullptr;
     }
 
     const T *in_vectors(const T *source, int64_t rows, int64_t size, std::unique_ptr<Buffer<T>> &copy) const {
-        const bool aligned = reinterpret_cast<uintptr_t>(source) % 64 == 0;
-        if (size == padded && aligned) return source;
+        if (size == padded) return source;
         copy = std::make_unique<Buffer<T>>(rows * padded, true);
         for (int64_t row = 0; row < rows; ++row) std::copy_n(source + row * size, size, copy->get() + row * padded);
         return copy->get();

@@ -5,7 +5,7 @@
 
 namespace torchcaps {
 
-// Sizes and options as Python gives them; places is the number of children in a field.
+// Sizes and options of a call; places is the number of children in a field.
 struct EmOptions {
     int64_t batch, children, positions, places, parents, rows, iterations;
     bool mixing;
@@ -14,7 +14,7 @@ struct EmOptions {
     int threads;
 };
 
-// Owns what a problem points to: the weight with parents in lanes, and everything padded to whole vectors.
+// Owns the arrays of a problem that differ from the tensors: the weight with parents in lanes, and padded betas.
 template <class T>
 struct EmBatch {
     std::shared_ptr<const OwnedWiring> wiring;
@@ -25,7 +25,7 @@ struct EmBatch {
     EmBatch(const Kernels<T> &kernels, const EmOptions &options, const T *pose, const T *activation, const T *source,
             const T *source_beta_u, const T *source_beta_a, const int64_t *index, const T *offset)
         : wiring(wiring_for(index, options.children, options.positions, options.places, options.rows)),
-          padded((options.parents + PADDING - 1) / PADDING * PADDING),
+          padded(round_up(options.parents, PADDING)),
           lanes(kernels.lanes),
           weights(options.rows * padded * POSE),
           weight(weights, true),
@@ -41,21 +41,21 @@ struct EmBatch {
             std::copy_n(source_beta_a, options.parents, beta_a.get());
         }
         std::copy(options.temperature.begin(), options.temperature.end(), temperature.get());
-        problem = {wiring->view(),
-                   options.parents,
-                   padded,
-                   options.rows,
-                   options.iterations,
-                   options.mixing,
-                   T(options.epsilon),
-                   T(options.mass_scale),
-                   temperature.get(),
-                   pose,
-                   activation,
-                   weight.get(),
-                   offset,
-                   beta_u.get(),
-                   beta_a.get()};
+        problem.wiring = wiring->view();
+        problem.parents = options.parents;
+        problem.padded = padded;
+        problem.rows = options.rows;
+        problem.iterations = options.iterations;
+        problem.mixing = options.mixing;
+        problem.epsilon = T(options.epsilon);
+        problem.mass_scale = T(options.mass_scale);
+        problem.temperature = temperature.get();
+        problem.pose = pose;
+        problem.activation = activation;
+        problem.weight = weight.get();
+        problem.offset = offset;
+        problem.beta_u = beta_u.get();
+        problem.beta_a = beta_a.get();
     }
 
     int64_t place(int64_t row, int64_t parent, int64_t d) const {
@@ -84,7 +84,7 @@ void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBa
                     for (int64_t b = blocks.first(block); b < blocks.last(block); ++b)
                         kernels.em_backward(batch.problem, gradient, shared, b, scratch);
                 });
-    // Lane order first, where the sums are contiguous, then back to the order of the parameters.
+    // Blocks are summed in lane order, where they are contiguous, and then copied to the order of the parameters.
     for_each<T>(options.rows, options.threads, batch.padded * POSE, [&](int64_t row, T *total) {
         const int64_t length = batch.padded * POSE;
         std::fill_n(total, length, T(0));
