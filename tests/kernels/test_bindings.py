@@ -41,7 +41,8 @@ def dynamic_forward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
     case = vectors(dtype=torch.float32)
     out_pose, totals = dynamic.empty_outputs(case.pose, case.weight, 3)
     tensors: dict[str, Tensor | None] = {"pose": case.pose, "weight": case.weight, "bias": torch.randn(4, 7)}
-    options = {"iterations": 3, "shared": False, "accumulate": True, "leaky": False, "through_all": True}
+    options: dict[str, object] = {"iterations": 3, "shared": False, "accumulate": True, "leaky": False}
+    options["through_all"] = True
     return tensors | {"out_pose": out_pose, "totals": totals}, options
 
 

@@ -1,4 +1,4 @@
-// The table of kernels of one instruction set; included by each lanes_*.cpp.
+// All kernels of one instruction set; included by each lanes_*.cpp.
 #pragma once
 
 #include "dynamic_backward.h"

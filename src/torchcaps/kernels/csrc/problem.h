@@ -1,11 +1,11 @@
-// What the drivers (*_driver.h) hand to a kernel: sizes, options and pointers, nothing that owns memory.
+// The arguments of the kernels: sizes, options and pointers. Nothing here owns memory.
 #pragma once
 
 #include <cstdint>
 
 namespace torchcaps {
 
-// Parent types are padded to a multiple of this, for every instruction set alike.
+// Parent types are padded to a multiple of this: whole vectors of every instruction set.
 constexpr int64_t PADDING = 16;
 
 // EM routing is for matrix poses of SIDE x SIDE.
@@ -15,15 +15,16 @@ constexpr int POSE = SIDE * SIDE;
 // Numbers that one parent keeps per iteration: mean, its low part and variance (POSE each), mass and logit.
 constexpr int64_t EM_STATISTICS = 3 * POSE + 2;
 
-// Who votes for whom, sorted by child: child n casts the votes start[n] .. start[n + 1].
+// Which child votes for which parents. Votes are sorted by child: child n casts the votes start[n] .. start[n + 1] - 1,
+// each for all parent types at one position. The field of a position is the set of children that vote for it.
 struct Wiring {
     int64_t children, positions, votes;
     int64_t most_votes;          // of one child
     const int64_t *start;        // [children + 1]
-    const int32_t *position;     // [votes] where the parents of this vote stand
+    const int32_t *position;     // [votes] position of the parents
     const int32_t *row;          // [votes] row of the weight
-    const int64_t *field_start;  // [positions + 1]
-    const int32_t *field_vote;   // [votes] votes by position
+    const int64_t *field_start;  // [positions + 1] position p has the votes field_vote[field_start[p] ..]
+    const int32_t *field_vote;   // [votes] votes sorted by position
     const int32_t *child;        // [votes]
 };
 
@@ -51,12 +52,12 @@ struct EmOutput {
 
 template <class T>
 struct EmGradient {
-    const T *pose, *activation, *logit;  // of the loss by the outputs
+    const T *pose, *activation, *logit;  // gradients of the outputs
     const T *statistics;
-    T *child_pose, *child_activation;  // by the inputs, [batch, children (, 16)]
+    T *child_pose, *child_activation;  // gradients of the inputs, [batch, children (, 16)]
 };
 
-// Sums over the samples of one block: each block has its own, and they are added in order.
+// Gradients that are sums over samples: each block of samples has its own, and the blocks are added in order.
 template <class T>
 struct EmShared {
     T *weight;           // like EmProblem::weight
