@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run the kernel tests on a build with AddressSanitizer and UndefinedBehaviorSanitizer (GCC, Linux).
-# test_arguments.py calls the operators with wrong arguments: here, a read out of bounds would show.
+# test_arguments.py calls the operators with wrong arguments; a read out of bounds is an error here.
 # Usage: tests/kernels/sanitize.sh [python [options of pytest]]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -16,8 +16,8 @@ CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="$flags" \
     "$python" setup.py --quiet build_ext --build-lib "$build" --build-temp "$build/objects"
 ls "$build"/torchcaps/kernels/_native*.so
 
-# The interpreter itself is not instrumented: the runtimes come first, and its own leaks are not our concern.
-# Operators that PyTorch only traces run the same code, so the tests that compile or export are left out.
+# The interpreter is not instrumented, so the runtimes are loaded first and leaks are not detected.
+# Tests that compile or export run the same code, so they are left out.
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$build" TORCHCAPS_KERNELS=on \
     "$python" -m pytest -p no:cacheprovider tests/kernels \

@@ -1,36 +1,37 @@
-"""The operators called directly, with arguments that do not fit: an error each time, and no memory read."""
+"""The operators called with wrong arguments: an error each time, before memory is read."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from support.kernel_cases import conv, dense_matrix, vectors
 
 ops = torch.ops.torchcaps
-NAMES = ("pose", "activation", "weight", "beta_u", "beta_a", "index", "offset")
 
 
-def em_arguments(dtype=torch.float32):
+def em_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     case = conv(dtype=dtype)
     votes = case.votes()
     beta = [torch.randn(votes.parents, dtype=dtype) for _ in range(2)]
     return [votes.pose, case.activation, votes.weight, *beta, votes.index, None, [0.1, 0.2], 1.0, 1e-6]
 
 
-def em_backward_arguments(dtype=torch.float32):
+def em_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     arguments = em_arguments(dtype)
     return [*ops.em_forward(*arguments), *arguments]
 
 
-def dynamic_arguments(dtype=torch.float32):
+def dynamic_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     case = vectors(dtype=dtype)
     return [case.pose, case.weight, torch.randn(4, 7, dtype=dtype), False, 3, True, False, True]
 
 
-def dynamic_backward_arguments(dtype=torch.float32):
+def dynamic_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     arguments = dynamic_arguments(dtype)
     return [*ops.dynamic_forward(*arguments), *arguments]
 
@@ -43,22 +44,22 @@ OPERATORS = {
 }
 
 
-def test_weights_of_too_few_children():
+def test_weights_of_too_few_children() -> None:
     with pytest.raises(ValueError, match=r"weight must be \[rows=60000, J, D_in=8, D\], got \[1, 3, 8, 16\]"):
         ops.dynamic_forward(
             torch.randn(2, 60000, 8), torch.randn(1, 3, 8, 16), None, False, 3, True, False, True
         )
 
 
-def test_one_beta_without_the_other():
+def test_one_beta_without_the_other() -> None:
     arguments = em_arguments()
     arguments[4] = None
-    with pytest.raises(ValueError, match="beta_u and beta_a must be given both"):
+    with pytest.raises(ValueError, match="beta_u and beta_a must both be"):
         ops.em_forward(*arguments)
 
 
 @pytest.mark.parametrize("entry", [-1, 91, 2**40])
-def test_index_out_of_range(entry):
+def test_index_out_of_range(entry: int) -> None:
     arguments = em_arguments()
     arguments[5] = arguments[5].clone()
     arguments[5][0, 0] = entry
@@ -66,13 +67,13 @@ def test_index_out_of_range(entry):
         ops.em_forward(*arguments)
 
 
-def test_rows_that_do_not_divide_the_places():
+def test_rows_that_do_not_divide_the_places() -> None:
     case = dense_matrix(children=7, dtype=torch.float32)
     with pytest.raises(ValueError, match="divides 7 places, got 3"):
         ops.em_forward(case.pose, case.activation, case.weight[:3], None, None, None, None, [0.1], 1.0, 1e-6)
 
 
-def test_offset_of_too_few_places():
+def test_offset_of_too_few_places() -> None:
     arguments = em_arguments()
     arguments[5], arguments[2], arguments[6] = None, arguments[2][:3], torch.zeros(2, 16)
     with pytest.raises(ValueError, match=r"offset must be \[places=30, D=16\], got \[2, 16\]"):
@@ -80,9 +81,9 @@ def test_offset_of_too_few_places():
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_mixed_types(name):
+def test_mixed_types(name: str) -> None:
     for k, value in enumerate(OPERATORS[name]()):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
+        if isinstance(value, Tensor) and value.is_floating_point():
             arguments = OPERATORS[name]()
             arguments[k] = value.double()
             with pytest.raises(ValueError, match=r"must be.*float"):
@@ -90,45 +91,45 @@ def test_mixed_types(name):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_half_precision(name):
+def test_half_precision(name: str) -> None:
     arguments = [
-        t.half() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in OPERATORS[name]()
+        t.half() if isinstance(t, Tensor) and t.is_floating_point() else t for t in OPERATORS[name]()
     ]
     with pytest.raises(ValueError, match=r"float32 or torch\.float64, got torch\.float16"):
         getattr(ops, name)(*arguments)
 
 
-def spoil(value: torch.Tensor, hand: random.Random) -> torch.Tensor:
+def corrupt(value: Tensor, rng: random.Random) -> Tensor:
     """The tensor with another shape, number of dimensions, or type."""
-    kind = hand.choice(["longer", "shorter", "empty", "flat", "more", "type"])
+    kind = rng.choice(["longer", "shorter", "empty", "flat", "more", "type"])
     if kind == "flat":
         return value.flatten()
     if kind == "more":
-        return value.unsqueeze(hand.randrange(value.ndim + 1))
+        return value.unsqueeze(rng.randrange(value.ndim + 1))
     if kind == "type":
-        return value.to(hand.choice([torch.float64, torch.int32, torch.bfloat16]))
-    d = hand.randrange(value.ndim)
+        return value.to(rng.choice([torch.float64, torch.int32, torch.bfloat16]))
+    d = rng.randrange(value.ndim)
     if kind == "longer":
         return torch.cat([value, value.narrow(d, 0, 1)], d)
     return value.narrow(d, 0, 0 if kind == "empty" else value.shape[d] // 2)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_any_wrong_argument(name):
-    """One to three arguments spoiled: an error, or a result of the right shape if they fit again."""
-    refused = accepted = 0
+def test_any_wrong_argument(name: str) -> None:
+    """One to three wrong arguments: an error, or a result if they happen to fit together."""
+    errors = results = 0
     for seed in range(150):
         torch.manual_seed(seed)
-        hand = random.Random(seed)
+        rng = random.Random(seed)
         arguments = OPERATORS[name]()
-        tensors = [k for k, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
-        for k in hand.sample(tensors, hand.randint(1, min(3, len(tensors)))):
-            arguments[k] = spoil(arguments[k], hand)
+        tensors = [k for k, value in enumerate(arguments) if isinstance(value, Tensor)]
+        for k in rng.sample(tensors, rng.randint(1, min(3, len(tensors)))):
+            arguments[k] = corrupt(arguments[k], rng)
         try:
             outputs = getattr(ops, name)(*arguments)
         except (ValueError, RuntimeError) as error:
-            refused += "must" in str(error)  # other errors are not clear enough
+            errors += "must" in str(error)  # other messages are not clear enough
         else:
-            accepted += all(isinstance(out, torch.Tensor) for out in outputs)
-    assert refused + accepted == 150
-    assert refused > 100
+            results += all(isinstance(out, Tensor) for out in outputs)
+    assert errors + results == 150
+    assert errors > 100

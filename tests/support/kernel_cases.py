@@ -1,4 +1,4 @@
-"""Layers to run in both forms, and how far the forms may differ."""
+"""Inputs for both forms of a routing, the fused and the plain one, and how much the forms may differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torchcaps.routing import Routing, RoutingOutput
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
-# Relative to the largest number of a tensor.
+# Largest differences, relative to the largest number of a tensor.
 VALUES = {torch.float32: 1e-5, torch.float64: 1e-12}
 GRADIENTS = {torch.float32: 2e-4, torch.float64: 1e-11}
 
@@ -27,10 +27,11 @@ class Case:
     geometry: Callable[[Tensor, Tensor], Votes]
 
     def leaves(self) -> list[Tensor]:
-        """Fresh copies that gather gradients, strides kept."""
+        """Copies that require gradients, with the same strides."""
         return [t.detach().requires_grad_() for t in (self.pose, self.weight, self.activation)]
 
     def votes(self) -> Votes:
+        """The votes of these inputs."""
         return self.geometry(self.pose, self.weight)
 
 
@@ -99,47 +100,47 @@ def vectors(
     )
 
 
-def outputs(routed: RoutingOutput) -> list[Tensor]:
-    return [routed.pose, routed.activation, routed.logits]
+def outputs(result: RoutingOutput) -> list[Tensor]:
+    return [result.pose, result.activation, result.logits]
 
 
 def run(routing: Routing, case: Case, *, fused: bool) -> tuple[list[Tensor], list[Tensor]]:
-    """Outputs, and gradients of a fixed mixture of them by inputs and parameters."""
+    """Outputs, and the gradients of a weighted sum of them by inputs and parameters."""
     pose, weight, activation = leaves = case.leaves()
     routing.zero_grad()
-    routed = routing(case.geometry(pose, weight), activation, coupling=not fused)
+    result = routing(case.geometry(pose, weight), activation, coupling=not fused)
     if fused:
         assert routing.fused(case.geometry(pose, weight), activation) is not None, "no kernel fits"
-    chooser = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(7)
     loss = sum(
-        (out * torch.randn(out.shape, generator=chooser).to(out.dtype)).sum() for out in outputs(routed)
+        (out * torch.randn(out.shape, generator=generator).to(out.dtype)).sum() for out in outputs(result)
     )
-    wanted = [*leaves, *routing.parameters()]
-    gradients = torch.autograd.grad(loss, wanted, allow_unused=True)  # type: ignore[arg-type]
-    zeros = [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, gradients)]
-    return [out.detach() for out in outputs(routed)], zeros
+    tensors = [*leaves, *routing.parameters()]
+    gradients = torch.autograd.grad(loss, tensors, allow_unused=True)  # type: ignore[arg-type]
+    zeros = [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, gradients)]
+    return [out.detach() for out in outputs(result)], zeros
 
 
-def difference(found: Tensor, wanted: Tensor, floor: float = 0.01) -> float:
-    """The largest difference, relative to the largest number wanted.
+def difference(actual: Tensor, expected: Tensor, floor: float = 0.01) -> float:
+    """The largest difference, relative to the largest expected number, or to `floor` if that is larger.
 
-    Where everything cancels, rounding is left: numbers below the floor are not held to their own size.
+    Where all terms cancel, only rounding errors are left, and they have no relation to the result.
     """
-    if wanted.numel() == 0:
+    if expected.numel() == 0:
         return 0.0
-    return ((found - wanted).abs().max() / wanted.abs().max().clamp(min=floor)).item()
+    return ((actual - expected).abs().max() / expected.abs().max().clamp(min=floor)).item()
 
 
 def in_double(routing: Routing, case: Case) -> tuple[Routing, Case]:
-    tensors = [t.double() for t in (case.pose, case.weight, case.activation)]
-    return copy.deepcopy(routing).double(), Case(*tensors, case.geometry)
+    pose, weight, activation = (t.double() for t in (case.pose, case.weight, case.activation))
+    return copy.deepcopy(routing).double(), Case(pose, weight, activation, case.geometry)
 
 
 def assert_forms_agree(routing: Routing, case: Case) -> None:
-    """The kernel's values and gradients are the plain form's.
+    """Check that the kernel has the outputs and gradients of the plain form.
 
-    In float32 both are held against the plain form in float64, for where a problem is so ill-conditioned that
-    the plain form itself comes near the limit, the kernel may miss it.
+    In float32 both are compared with the plain form in float64, and the kernel may be ten times as inaccurate
+    as the plain form, as some problems are ill-conditioned.
     """
     dtype = case.pose.dtype
     fused, plain = run(routing, case, fused=True), run(routing, case, fused=False)
@@ -149,9 +150,9 @@ def assert_forms_agree(routing: Routing, case: Case) -> None:
         (0, VALUES[dtype], ("pose", "activation", "logit")),
         (1, GRADIENTS[dtype], names),
     ):
-        for name, found, other, wanted in zip(labels, fused[kind], plain[kind], exact[kind]):
-            assert found.dtype == other.dtype
+        for name, actual, other, expected in zip(labels, fused[kind], plain[kind], exact[kind]):
+            assert actual.dtype == other.dtype
             floor = 0.1 if kind else 0.01
-            allowed = max(limit, 10 * difference(other, wanted, floor))
-            what = f"gradient by {name}" if kind else name
-            assert difference(found, wanted, floor) <= allowed, what
+            allowed = max(limit, 10 * difference(other, expected, floor))
+            message = f"gradient by {name}" if kind else name
+            assert difference(actual, expected, floor) <= allowed, message

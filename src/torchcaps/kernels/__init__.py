@@ -1,8 +1,8 @@
-"""Fused forms of a (votes, routing) pair that never build the vote tensor; `routing` is their specification.
+"""Fused routing kernels, which compute the same as `torchcaps.routing` without storing the votes.
 
-They are taken by themselves where they fit: on the CPU, in float32 or float64, if nobody asks for couplings.
-`TORCHCAPS_KERNELS=off` (or `with disabled():`) turns them off, `on` makes it an error if they are missing,
-and `status()` returns what is in force.
+They are used automatically where they fit: on the CPU, in float32 or float64, if couplings are not requested.
+`TORCHCAPS_KERNELS=off` or `with disabled():` turns them off, `TORCHCAPS_KERNELS=on` makes it an error if they
+are missing, and `status()` returns whether they are enabled.
 """
 
 from torchcaps.kernels.dispatch import Status, disabled, enabled, status

@@ -1,34 +1,45 @@
+"""Whether kernels are enabled and fit, and how operators call the compiled part."""
+
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.library import CustomOpDef
 
 native: ModuleType | None
 try:
     native, _missing = import_module("torchcaps.kernels._native"), ""
 except ImportError as error:
-    native, _missing = None, f"the compiled part is missing ({error}); reinstall with a C++ compiler"
+    native, _missing = None, f"the compiled part is missing ({error}); reinstall with GCC or Clang"
+
+
+def compiled() -> ModuleType:
+    """The compiled part; an error if it is missing."""
+    if native is None:
+        raise ImportError(f"the fused kernels cannot be used: {_missing}")
+    return native
 
 
 @dataclass(frozen=True)
 class Status:
-    """Whether routing may take a fused kernel, and why not.
+    """Whether routing uses fused kernels, and why.
 
     Attributes:
         enabled: whether kernels are used where they fit.
-        built: whether the compiled part is there.
+        built: whether the compiled part was built.
         instruction_set: `"avx512"`, `"avx2"` or `"baseline"`; empty if not built.
-        threads: how many threads a kernel would use now.
-        reason: what decided, in words.
+        threads: number of threads that a kernel would use now; 0 if not built.
+        reason: why kernels are enabled or not.
     """
 
     enabled: bool
@@ -39,16 +50,16 @@ class Status:
 
 
 def _from_environment() -> tuple[bool, str]:
-    wish = os.environ.get("TORCHCAPS_KERNELS", "").strip().lower()
-    if wish == "off":
+    setting = os.environ.get("TORCHCAPS_KERNELS", "").strip().lower()
+    if setting == "off":
         return False, "TORCHCAPS_KERNELS=off"
-    if wish == "on":
+    if setting == "on":
         if native is None:
             raise ImportError(f"TORCHCAPS_KERNELS=on, but {_missing}")
         return True, "TORCHCAPS_KERNELS=on"
-    if wish:
+    if setting:
         raise ValueError(
-            f"TORCHCAPS_KERNELS must be 'on' or 'off' (or unset to decide by itself), got {wish!r}"
+            f"TORCHCAPS_KERNELS must be 'on' or 'off' or unset (kernels are used if built), got {setting!r}"
         )
     return (False, _missing) if native is None else (True, "built")
 
@@ -73,7 +84,7 @@ def _enabled_in_context() -> bool:
 
 
 def status() -> Status:
-    """What decides about kernels in this thread and context.
+    """Whether kernels are enabled in this thread and context, and why.
 
     Example:
         >>> status().threads == torch.get_num_threads() or not status().built or not native.parallel
@@ -88,9 +99,9 @@ def status() -> Status:
 
 @contextmanager
 def disabled() -> Iterator[None]:
-    """Route in the plain form, for second derivatives or an export without custom operators.
+    """Use the plain form, for second derivatives or an export without custom operators.
 
-    Holds for the current thread (and asyncio task) only.
+    Applies to the current thread (and asyncio task) only.
 
     Example:
         >>> with disabled():
@@ -103,17 +114,16 @@ def disabled() -> Iterator[None]:
 
 @contextmanager
 def enabled() -> Iterator[None]:
-    """Use kernels where they fit, whatever `TORCHCAPS_KERNELS` says; an error if they are not built.
+    """Use kernels where they fit, also if `TORCHCAPS_KERNELS=off`; an error if they are not built.
 
-    Holds for the current thread (and asyncio task) only.
+    Applies to the current thread (and asyncio task) only.
 
     Example:
         >>> with disabled(), enabled():
         ...     status().enabled
         True
     """
-    if native is None:
-        raise ImportError(f"kernels cannot be enabled: {_missing}")
+    compiled()
     with _overriding(True):
         yield
 
@@ -137,54 +147,89 @@ def _count_block(change: int) -> None:
 
 
 def threads() -> int:
-    """How many threads a kernel uses: PyTorch's number, if the kernels were built with OpenMP."""
+    """Number of threads of a kernel: as many as PyTorch uses, or 1 if built without OpenMP."""
     return torch.get_num_threads() if native is not None and native.parallel else 1
 
 
 def fits(*tensors: Tensor | None) -> bool:
-    """Whether kernels are enabled and can take these tensors: one type, float32 or float64, on the CPU."""
+    """Whether kernels are enabled and support these tensors: all float32 or all float64, on the CPU."""
     if not is_enabled():
         return False
-    given = [tensor for tensor in tensors if tensor is not None]
-    dtype = given[0].dtype
+    present = [tensor for tensor in tensors if tensor is not None]
+    dtype = present[0].dtype
     if dtype not in (torch.float32, torch.float64):
         return False
-    if any(tensor.dtype != dtype or tensor.device.type != "cpu" for tensor in given):
+    if any(tensor.dtype != dtype or tensor.device.type != "cpu" for tensor in present):
         return False
     return torch.compiler.is_compiling() or not _transformed()
 
 
 def _transformed() -> bool:
-    # vmap, jvp and their kin look inside operators, where kernels have nothing to show.
-    inside = getattr(torch._C, "_functorch", None)
-    active = inside is not None and inside.peek_interpreter_stack() is not None
+    # vmap, jvp and other transforms need operators that they can trace into.
+    functorch = getattr(torch._C, "_functorch", None)
+    active = functorch is not None and functorch.peek_interpreter_stack() is not None
     return active or torch.autograd.forward_ad._current_level >= 0
 
 
-def function(name: str, dtype: torch.dtype) -> object:
-    """The compiled function of that name for that type."""
-    return getattr(native, f"{name}_{str(dtype).removeprefix('torch.')}")
+DTYPE_NAMES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}
 
 
-def address(tensor: Tensor | None) -> int:
-    """Where the numbers of a contiguous tensor are, 0 for none."""
-    return 0 if tensor is None else tensor.data_ptr()
+def call(
+    function: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor], **options: object
+) -> None:
+    """Call a compiled function, which checks sizes and types of all tensors.
+
+    Args:
+        function: its name.
+        inputs: tensors by the names of its arguments; they are made contiguous.
+        outputs: new tensors that it writes to, by the names of its arguments.
+        options: all its other arguments except `threads`.
+    """
+    # The function gets only addresses: these references keep contiguous copies alive until it returns.
+    tensors = {name: contiguous(tensor) for name, tensor in inputs.items()}
+    tensors.update(outputs)
+    views = {
+        name: None if tensor is None else (tensor.data_ptr(), tensor.shape, DTYPE_NAMES[tensor.dtype])
+        for name, tensor in tensors.items()
+    }
+    getattr(compiled(), function)(**views, **options, threads=threads())
 
 
 def contiguous(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: contiguous, and aligned to 64 bytes."""
+    """The tensor, or a copy if it is not contiguous or not aligned to 64 bytes."""
     if tensor is None:
         return None
     tensor = tensor.contiguous()
     return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
 
 
-NO_SECOND_DERIVATIVE = (
-    "the fused kernels have no second derivative: route inside `with torchcaps.kernels.disabled():`, "
-    "or set TORCHCAPS_KERNELS=off"
-)
+def register_backward(forward: CustomOpDef, backward: CustomOpDef, tensors: int) -> None:
+    """Make `backward` the gradient of `forward`.
+
+    Args:
+        forward: operator with inputs `(*tensors, *options)`; its last output is only for the backward pass.
+        backward: operator with inputs `(*grads of the other outputs, last output, *tensors, *options)`; it
+            returns the gradients of the first tensors.
+        tensors: number of tensors among the inputs, counting those that may be `None`.
+    """
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[:tensors], output[-1])
+        ctx.options = inputs[tensors:]
+
+    def gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, saved = ctx.saved_tensors
+        results = backward(*grads[:-1], saved, *inputs, *ctx.options)
+        used = [None if tensor is None else grad for tensor, grad in zip(inputs, results)]
+        return (*used, *[None] * (tensors + len(ctx.options) - len(used)))
+
+    forward.register_autograd(gradients, setup_context=setup_context)
+    backward.register_autograd(no_second_derivative)
 
 
 def no_second_derivative(ctx: object, *grads: Tensor) -> None:
-    """The backward pass of a backward operator: an error that says what to do."""
-    raise NotImplementedError(NO_SECOND_DERIVATIVE)
+    """The gradient of a backward operator: an error with a way out."""
+    raise NotImplementedError(
+        "the fused kernels have no second derivative: route inside `with torchcaps.kernels.disabled():`, "
+        "or set TORCHCAPS_KERNELS=off"
+    )

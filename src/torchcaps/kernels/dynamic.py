@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import dispatch
-from torchcaps.kernels.arguments import check_dynamic, check_shapes_of
+from torchcaps.kernels.arguments import check_dynamic, check_like
 from torchcaps.poses import VectorPose
 from torchcaps.votes import DenseVotes, SharedVotes, Votes
 
-# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+# Exact types: a subclass may compute its votes in another way, so it takes the plain form.
 GEOMETRIES = (DenseVotes, SharedVotes)
 
 
@@ -28,12 +28,12 @@ def route(
     """Pose `[B, 1, J, D]`; `None` where the kernel does not fit.
 
     Args:
-        votes: of vector poses, dense or shared.
+        votes: votes of vector poses, dense or shared.
         bias: added before the squash, `[J, D]` or `[1, D]`.
-        iterations: how many times parents are computed.
-        accumulate: the paper's update of the logits, rather than the fixed-point form.
-        leaky: let a child choose none of the parents.
-        through_all: gradients through all iterations, rather than the last.
+        iterations: number of times that parents are computed.
+        accumulate: whether logits accumulate, as in the paper, or are computed from the last pose alone.
+        leaky: whether a child may be assigned to none of the parents.
+        through_all: whether gradients pass through all iterations or only the last.
     """
     weight = votes.weight
     if (
@@ -62,18 +62,18 @@ def dynamic_forward(
     leaky: bool,
     through_all: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Pose of the parents `[B, J, D]`, and what each squash was given, for the backward pass.
+    """Pose of the parents `[B, J, D]`, and the inputs of all squashes for the backward pass.
 
     Shape: pose `[B, N, D_in]`, weight `[N or 1, J, D_in, D]`, bias `[J, D]`.
     """
     check_dynamic(pose, weight, bias, shared, iterations)
-    inputs = [dispatch.contiguous(t) for t in (pose, weight, bias)]
     outputs = empty_outputs(pose, weight, iterations)
-    dispatch.function("dynamic_forward", pose.dtype)(  # type: ignore[operator]
-        options(pose, weight, shared, iterations, accumulate, leaky, through_all),
-        *map(dispatch.address, inputs),
-        *map(dispatch.address, outputs),
-    )
+    dispatch.call(
+        "dynamic_forward",
+        {"pose": pose, "weight": weight, "bias": bias},
+        dict(zip(("out_pose", "totals"), outputs)),
+        iterations=iterations, shared=shared, accumulate=accumulate, leaky=leaky, through_all=through_all,
+    )  # fmt: skip
     return outputs
 
 
@@ -97,18 +97,16 @@ def dynamic_backward(
     leaky: bool,
     through_all: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients by pose, weight and bias; the last is returned also if there is no bias."""
+    """Gradients of pose, weight and bias; the last is returned also if there is no bias."""
     check_dynamic(pose, weight, bias, shared, iterations)
-    check_shapes_of(
-        ("grad", "totals"), (grad, totals), empty_outputs(pose.to("meta"), weight.to("meta"), iterations)
-    )
-    inputs = [dispatch.contiguous(t) for t in (pose, weight, bias, grad, totals)]
+    check_like(("grad", "totals"), (grad, totals), output_shapes(pose, weight, iterations), pose.dtype)
     outputs = empty_gradients(pose, weight)
-    dispatch.function("dynamic_backward", pose.dtype)(  # type: ignore[operator]
-        options(pose, weight, shared, iterations, accumulate, leaky, through_all),
-        *map(dispatch.address, inputs),
-        *map(dispatch.address, outputs),
-    )
+    dispatch.call(
+        "dynamic_backward",
+        {"pose": pose, "weight": weight, "bias": bias, "totals": totals, "grad_out_pose": grad},
+        dict(zip(("grad_pose", "grad_weight", "grad_bias"), outputs)),
+        iterations=iterations, shared=shared, accumulate=accumulate, leaky=leaky, through_all=through_all,
+    )  # fmt: skip
     return outputs
 
 
@@ -119,50 +117,26 @@ def _(
     return empty_gradients(pose, weight)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:3], output[1])
-    ctx.options = inputs[3:]
+dispatch.register_backward(dynamic_forward, dynamic_backward, tensors=3)
 
 
-def _gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
-    pose, weight, bias, totals = ctx.saved_tensors
-    grad_pose, grad_weight, grad_bias = dynamic_backward(grad, totals, pose, weight, bias, *ctx.options)
-    return grad_pose, grad_weight, None if bias is None else grad_bias, *[None] * 5
-
-
-dynamic_forward.register_autograd(_gradients, setup_context=_remember)
-dynamic_backward.register_autograd(dispatch.no_second_derivative)
-
-
-def options(
-    pose: Tensor,
-    weight: Tensor,
-    shared: bool,
-    iterations: int,
-    accumulate: bool,
-    leaky: bool,
-    through_all: bool,
-) -> object:
-    """Sizes and options as the compiled part takes them."""
-    batch, children, size_in = pose.shape
-    return dispatch.native.DynamicOptions(  # type: ignore[union-attr]
-        batch, children, weight.shape[1], size_in, weight.shape[3], iterations, shared, accumulate, leaky,
-        through_all, dispatch.threads(),
-    )  # fmt: skip
+def output_shapes(pose: Tensor, weight: Tensor, iterations: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of the outputs of `dynamic_forward`; the totals are padded to whole vectors."""
+    padding = dispatch.compiled().PADDING
+    parents, size = weight.shape[1], weight.shape[3]
+    padded = -(-size // padding) * padding
+    return (pose.shape[0], parents, size), (pose.shape[0], iterations, parents, padded)
 
 
 def empty_outputs(pose: Tensor, weight: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Room for what `dynamic_forward` returns; totals have room for poses of whole vectors."""
-    parents, size = weight.shape[1], weight.shape[3]
-    padded = (size + 15) // 16 * 16
-    return (
-        pose.new_empty(pose.shape[0], parents, size),
-        pose.new_zeros(pose.shape[0], iterations, parents, padded),
-    )
+    """Outputs of `dynamic_forward`, the pose uninitialized."""
+    out_pose, totals = output_shapes(pose, weight, iterations)
+    # Kernels do not write to all of the padding.
+    return pose.new_empty(out_pose), pose.new_zeros(totals)
 
 
 def empty_gradients(pose: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for what `dynamic_backward` returns."""
+    """Uninitialized outputs of `dynamic_backward`."""
     return (
         pose.new_empty(pose.shape),
         weight.new_empty(weight.shape),

@@ -9,15 +9,11 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import dispatch
-from torchcaps.kernels.arguments import SIDE, check_em, check_shapes_of
+from torchcaps.kernels.arguments import check_em, check_like
 from torchcaps.poses import MatrixPose
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
-# As in problem.h: parent types are padded to whole vectors, and keep so many numbers per iteration.
-PADDING, STATISTICS = 16, 50
-
-
-# The votes that the kernel casts as they do. A subclass may cast others, so it takes the plain form.
+# Exact types: a subclass may compute its votes in another way, so it takes the plain form.
 GEOMETRIES = (DenseVotes, SharedVotes, ConvVotes, ClassVotes)
 
 
@@ -33,8 +29,8 @@ def route(
     """Pose `[B, P, J, 16]`, activation and logit `[B, P, J]`; `None` where the kernel does not fit.
 
     Args:
-        votes: of 4×4 matrix poses.
-        activation: of the children, `[B, N]`.
+        votes: votes of 4×4 matrix poses.
+        activation: activation of the children, `[B, N]`.
         beta: :math:`\\beta_u` and :math:`\\beta_a`, per type or one for all; `None` for mixing
             proportions.
         temperatures: :math:`\\lambda_t` of each iteration.
@@ -45,28 +41,28 @@ def route(
     if (
         type(votes) not in GEOMETRIES
         or type(votes.space) is not MatrixPose
-        or weight.shape[-1] != SIDE
         or not dispatch.fits(votes.pose, activation, weight, *(beta or ()))
+        or weight.shape[-1] != dispatch.compiled().SIDE
     ):
         return None
-    place = None
+    offset = None
     if type(votes) is ClassVotes and votes.coordinates:
-        place = votes.offset().flatten(0, 1)
+        offset = votes.offset().flatten(0, 1)
     scale = votes.positions * votes.parents / votes.total_children if normalize_mass else 1.0
     beta_u, beta_a = (b.expand(votes.parents) for b in beta) if beta else (None, None)
-    pose, presence, logit, _ = em_forward(
+    out_pose, out_activation, logit, _ = em_forward(
         votes.pose,
         activation,
         weight if weight.ndim == 4 else weight.unsqueeze(0),
         beta_u,
         beta_a,
         votes.index,
-        place,
+        offset,
         list(temperatures),
         scale,
         epsilon,
     )
-    return pose, presence, logit
+    return out_pose, out_activation, logit
 
 
 @torch.library.custom_op("torchcaps::em_forward", mutates_args=())
@@ -82,20 +78,19 @@ def em_forward(
     mass_scale: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Pose, activation and logit of the parents, and what the backward pass needs from each iteration.
+    """Pose, activation and logit of the parents, and the statistics of all iterations for the backward pass.
 
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]` (none for mixing
     proportions), index `[P, I]`, offset `[places, 16]`.
     """
     check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
-    # Locals keep what was made contiguous alive while only its address is known.
-    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
     outputs = empty_outputs(pose, weight, index, len(temperatures))
-    dispatch.function("em_forward", pose.dtype)(  # type: ignore[operator]
-        options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
-        *map(dispatch.address, outputs),
-    )
+    dispatch.call(
+        "em_forward",
+        inputs(pose, activation, weight, beta_u, beta_a, index, offset),
+        dict(zip(("out_pose", "out_activation", "out_logit", "statistics"), outputs)),
+        temperatures=temperatures, mass_scale=mass_scale, epsilon=epsilon,
+    )  # fmt: skip
     return outputs
 
 
@@ -124,22 +119,19 @@ def em_backward(
     mass_scale: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients by pose, activation, weight and both betas (zeros without betas)."""
+    """Gradients of pose, activation, weight and both betas (zeros if there are none)."""
     check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
-    check_shapes_of(
-        ("grad_pose", "grad_activation", "grad_logit", "statistics"),
-        (grad_pose, grad_activation, grad_logit, statistics),
-        empty_outputs(pose.to("meta"), weight.to("meta"), index, len(temperatures)),
-    )
-    inputs = [dispatch.contiguous(t) for t in (pose, activation, weight, beta_u, beta_a, index, offset)]
-    given = [dispatch.contiguous(t) for t in (grad_pose, grad_activation, grad_logit, statistics)]
+    names = ("grad_pose", "grad_activation", "grad_logit", "statistics")
+    given = (grad_pose, grad_activation, grad_logit, statistics)
+    check_like(names, given, output_shapes(pose, weight, index, len(temperatures)), pose.dtype)
     outputs = empty_gradients(pose, activation, weight)
-    dispatch.function("em_backward", pose.dtype)(  # type: ignore[operator]
-        options(pose, weight, beta_u, index, temperatures, mass_scale, epsilon),
-        dispatch.native.EmInputs(*map(dispatch.address, inputs)),  # type: ignore[union-attr]
-        *map(dispatch.address, given),
-        *map(dispatch.address, outputs),
-    )
+    dispatch.call(
+        "em_backward",
+        inputs(pose, activation, weight, beta_u, beta_a, index, offset)
+        | dict(zip(("grad_out_pose", "grad_out_activation", "grad_out_logit", "statistics"), given)),
+        dict(zip(("grad_pose", "grad_activation", "grad_weight", "grad_beta_u", "grad_beta_a"), outputs)),
+        temperatures=temperatures, mass_scale=mass_scale, epsilon=epsilon,
+    )  # fmt: skip
     return outputs
 
 
@@ -151,60 +143,50 @@ def _(
     return empty_gradients(pose, activation, weight)
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:7], output[3])
-    ctx.options = inputs[7:]
-    ctx.set_materialize_grads(True)
+dispatch.register_backward(em_forward, em_backward, tensors=7)
 
 
-def _gradients(
-    ctx: Any, grad_pose: Tensor, grad_activation: Tensor, grad_logit: Tensor, _: Any
-) -> tuple[Any, ...]:
-    *inputs, statistics = ctx.saved_tensors
-    pose, activation, weight, beta_u, beta_a = em_backward(
-        grad_pose, grad_activation, grad_logit, statistics, *inputs, *ctx.options
-    )
-    if inputs[3] is None:
-        return pose, activation, weight, *[None] * 7
-    return pose, activation, weight, beta_u, beta_a, *[None] * 5
+def inputs(
+    pose: Tensor, activation: Tensor, weight: Tensor, beta_u: Tensor | None, beta_a: Tensor | None,
+    index: Tensor | None, offset: Tensor | None,
+) -> dict[str, Tensor | None]:  # fmt: skip
+    """The inputs by the names that the compiled functions have for them."""
+    return {
+        "pose": pose, "activation": activation, "weight": weight, "beta_u": beta_u, "beta_a": beta_a,
+        "index": index, "offset": offset,
+    }  # fmt: skip
 
 
-em_forward.register_autograd(_gradients, setup_context=_remember)
-em_backward.register_autograd(dispatch.no_second_derivative)
-
-
-def options(
-    pose: Tensor, weight: Tensor, beta_u: Tensor | None, index: Tensor | None,
-    temperatures: Sequence[float], mass_scale: float, epsilon: float,
-) -> object:  # fmt: skip
-    """Sizes and options as the compiled part takes them."""
-    batch, children = pose.shape[:2]
-    positions, places = (1, children) if index is None else index.shape
-    return dispatch.native.EmOptions(  # type: ignore[union-attr]
-        batch, children, positions, places, weight.shape[1], weight.shape[0], len(temperatures),
-        beta_u is None, epsilon, mass_scale, list(temperatures), dispatch.threads(),
-    )  # fmt: skip
+def output_shapes(
+    pose: Tensor, weight: Tensor, index: Tensor | None, iterations: int
+) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the outputs of `em_forward`."""
+    native = dispatch.compiled()
+    positions = 1 if index is None else index.shape[0]
+    batch, parents = pose.shape[0], weight.shape[1]
+    padded = -(-parents // native.PADDING) * native.PADDING
+    per_parent = (batch, positions, parents)
+    statistics = (batch, iterations, positions, padded, native.EM_STATISTICS)
+    return (*per_parent, native.SIDE**2), per_parent, per_parent, statistics
 
 
 def empty_outputs(
     pose: Tensor, weight: Tensor, index: Tensor | None, iterations: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Room for what `em_forward` returns."""
-    positions = 1 if index is None else index.shape[0]
-    batch, parents = pose.shape[0], weight.shape[1]
-    padded = (parents + PADDING - 1) // PADDING * PADDING
+    """Uninitialized outputs of `em_forward`."""
+    pose_shape, shape, _, statistics_shape = output_shapes(pose, weight, index, iterations)
     return (
-        pose.new_empty(batch, positions, parents, SIDE * SIDE),
-        pose.new_empty(batch, positions, parents),
-        pose.new_empty(batch, positions, parents),
-        pose.new_empty(batch, iterations, positions, padded, STATISTICS),
+        pose.new_empty(*pose_shape),
+        pose.new_empty(*shape),
+        pose.new_empty(*shape),
+        pose.new_empty(*statistics_shape),
     )
 
 
 def empty_gradients(
     pose: Tensor, activation: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Room for what `em_backward` returns."""
+    """Uninitialized outputs of `em_backward`."""
     parents = weight.shape[1]
     return (
         pose.new_empty(pose.shape),

@@ -216,8 +216,8 @@ def sessions_of(run: Path) -> list[dict[str, Any]]:
 def check_resumable(before: Recipe, now: Recipe) -> None:
     """Refuse to resume a run with a recipe that its state does not fit.
 
-    Model, data, seed, optimizer and batch size must stay: batches and the optimizer's state depend on them.
-    The place of the data, the number of epochs and everything else may change.
+    Model, data, seed and batch size must stay: they decide which batch comes next. The place of the data, the
+    number of epochs and everything else may change; whether the optimizer fits its state is checked there.
     """
     old, new = resume_keys(before), resume_keys(now)
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
@@ -231,8 +231,7 @@ def check_resumable(before: Recipe, now: Recipe) -> None:
 def resume_keys(recipe: Recipe) -> dict[str, Any]:
     """The values of a recipe that a resumed run must keep, by dotted key."""
     table = recipe.to_table()
-    keep = {"seed": table["seed"], "optimizer.name": table["optimizer"]["name"]}
-    keep["training.batch_size"] = table["training"]["batch_size"]
+    keep = {"seed": table["seed"], "training.batch_size": table["training"]["batch_size"]}
     for part in ("model", "data"):
         keep |= {f"{part}.{key}": value for key, value in table[part].items() if key != "dir"}
     return keep

@@ -1,156 +1,272 @@
-// The Python module torchcaps.kernels._native: addresses in, nothing out, the interpreter free meanwhile.
+// The Python module torchcaps.kernels._native. Functions take tensors by keyword, check them, and write to those that
+// are named as outputs. The interpreter is free while they run.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <memory>
-#include <string>
-
 #include "dynamic_driver.h"
 #include "em_driver.h"
+#include "instruction_sets.h"
+#include "tensor.h"
 
 namespace py = pybind11;
 
+namespace pybind11::detail {
+
+// From None or a tuple (address, sizes, name of the dtype).
+template <>
+struct type_caster<torchcaps::TensorView> {
+    PYBIND11_TYPE_CASTER(torchcaps::TensorView, const_name("tuple[int, tuple[int, ...], str] | None"));
+
+    bool load(handle source, bool) {
+        if (source.is_none()) return true;
+        if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != 3) return false;
+        const handle sizes = PyTuple_GET_ITEM(source.ptr(), 1);
+        if (!PyTuple_Check(sizes.ptr())) return false;
+        value.address = PyLong_AsSize_t(PyTuple_GET_ITEM(source.ptr(), 0));
+        value.sizes.resize(PyTuple_GET_SIZE(sizes.ptr()));
+        for (size_t k = 0; k < value.sizes.size(); ++k)
+            value.sizes[k] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes.ptr(), k));
+        const char *dtype = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source.ptr(), 2));
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return false;
+        }
+        value.dtype = dtype;
+        return true;
+    }
+};
+
+}  // namespace pybind11::detail
+
 namespace torchcaps {
 
-#define DECLARE(set)                    \
-    namespace set {                     \
-    Kernels<float> single_precision();  \
-    Kernels<double> double_precision(); \
+using View = const TensorView &;
+
+// Calls work with a number of the type of the tensor.
+template <class Work>
+void for_type_of(const char *name, View tensor, const Work &work) {
+    if (tensor.dtype == DTYPE<float>)
+        work(float());
+    else if (tensor.dtype == DTYPE<double>)
+        work(double());
+    else
+        throw std::invalid_argument(std::string(name) + " must be float32 or float64, got " + describe(tensor));
+}
+
+void check_positive(const char *what, int64_t count) {
+    if (count < 1) throw std::invalid_argument(std::string(what) + " must be at least 1, got " + std::to_string(count));
+}
+
+// Arguments that the forward and the backward pass have in common.
+struct EmArguments {
+    View pose, activation, weight, beta_u, beta_a, index, offset;
+    const std::vector<double> &temperatures;
+    double mass_scale, epsilon;
+    int threads;
+
+    EmOptions options() const {
+        check_dimensions("pose", pose, 3);
+        check_dimensions("weight", weight, 4);
+        if (index.present()) check_dimensions("index", index, 2);
+        if (beta_u.present() != beta_a.present())
+            throw std::invalid_argument("beta_u and beta_a must both be tensors or both be None");
+        EmOptions options;
+        options.batch = pose.size(0);
+        options.children = pose.size(1);
+        options.positions = index.present() ? index.size(0) : 1;
+        options.places = index.present() ? index.size(1) : options.children;
+        options.rows = weight.size(0);
+        options.parents = weight.size(1);
+        options.iterations = static_cast<int64_t>(temperatures.size());
+        options.mixing = !beta_u.present();
+        options.epsilon = epsilon;
+        options.mass_scale = mass_scale;
+        options.temperature = temperatures;
+        options.threads = threads;
+        check_positive("rows of the weight", options.rows);
+        check_positive("parents of the weight", options.parents);
+        check_positive("number of temperatures", options.iterations);
+        if (options.places % options.rows)
+            throw std::invalid_argument("weight must have a number of rows that divides " +
+                                        std::to_string(options.places) + " places, got " +
+                                        std::to_string(options.rows));
+        return options;
     }
 
-DECLARE(baseline)
-#if defined(__x86_64__)
-DECLARE(avx2)
-DECLARE(avx512)
-#endif
+    template <class T>
+    EmBatch<T> batch(const EmOptions &options) const {
+        const int64_t offsets = (options.children + options.rows - 1) / options.rows;
+        return EmBatch<T>(kernels<T>(), options, pointer<T>("pose", pose, {options.batch, options.children, POSE}),
+                          pointer<T>("activation", activation, {options.batch, options.children}),
+                          pointer<T>("weight", weight, {options.rows, options.parents, SIDE, SIDE}),
+                          optional_pointer<T>("beta_u", beta_u, {options.parents}),
+                          optional_pointer<T>("beta_a", beta_a, {options.parents}),
+                          optional_pointer<int64_t>("index", index, {options.positions, options.places}),
+                          optional_pointer<T>("offset", offset, {offsets, POSE}));
+    }
 
-struct Chosen {
-    std::string name = "baseline";
-    Kernels<float> single_precision = baseline::single_precision();
-    Kernels<double> double_precision = baseline::double_precision();
+    template <class T>
+    T *statistics(View tensor, const EmOptions &options) const {
+        return pointer<T>(
+            "statistics", tensor,
+            {options.batch, options.iterations, options.positions, round_up(options.parents, PADDING), EM_STATISTICS});
+    }
 };
 
-// Names of what this processor can run, best first.
-std::vector<std::string> available() {
-    std::vector<std::string> names;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        names.push_back("avx512");
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) names.push_back("avx2");
-#endif
-    names.push_back("baseline");
-    return names;
+void run_em_forward(View pose, View activation, View weight, View beta_u, View beta_a, View index, View offset,
+                    View out_pose, View out_activation, View out_logit, View statistics,
+                    const std::vector<double> &temperatures, double mass_scale, double epsilon, int threads) {
+    const EmArguments arguments{pose,   activation,   weight,     beta_u,  beta_a, index,
+                                offset, temperatures, mass_scale, epsilon, threads};
+    const EmOptions options = arguments.options();
+    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        EmOutput<T> output;
+        output.pose = pointer<T>("out_pose", out_pose, {batch, positions, parents, POSE});
+        output.activation = pointer<T>("out_activation", out_activation, {batch, positions, parents});
+        output.logit = pointer<T>("out_logit", out_logit, {batch, positions, parents});
+        output.statistics = arguments.statistics<T>(statistics, options);
+        em_forward<T>(kernels<T>(), options, arguments.batch<T>(options), output);
+    });
 }
 
-Chosen choose(const std::string &name) {
-    for (const std::string &known : available())
-        if (known == name) {
-#if defined(__x86_64__)
-            if (name == "avx512") return {name, avx512::single_precision(), avx512::double_precision()};
-            if (name == "avx2") return {name, avx2::single_precision(), avx2::double_precision()};
-#endif
-            return {};
-        }
-    throw std::invalid_argument("this processor has no " + name);
+void run_em_backward(View pose, View activation, View weight, View beta_u, View beta_a, View index, View offset,
+                     View statistics, View grad_out_pose, View grad_out_activation, View grad_out_logit, View grad_pose,
+                     View grad_activation, View grad_weight, View grad_beta_u, View grad_beta_a,
+                     const std::vector<double> &temperatures, double mass_scale, double epsilon, int threads) {
+    const EmArguments arguments{pose,   activation,   weight,     beta_u,  beta_a, index,
+                                offset, temperatures, mass_scale, epsilon, threads};
+    const EmOptions options = arguments.options();
+    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        EmGradient<T> gradient;
+        gradient.pose = pointer<T>("grad_out_pose", grad_out_pose, {batch, positions, parents, POSE});
+        gradient.activation = pointer<T>("grad_out_activation", grad_out_activation, {batch, positions, parents});
+        gradient.logit = pointer<T>("grad_out_logit", grad_out_logit, {batch, positions, parents});
+        gradient.statistics = arguments.statistics<T>(statistics, options);
+        gradient.child_pose = pointer<T>("grad_pose", grad_pose, {batch, options.children, POSE});
+        gradient.child_activation = pointer<T>("grad_activation", grad_activation, {batch, options.children});
+        em_backward<T>(kernels<T>(), options, arguments.batch<T>(options), gradient,
+                       pointer<T>("grad_weight", grad_weight, {options.rows, parents, SIDE, SIDE}),
+                       pointer<T>("grad_beta_u", grad_beta_u, {parents}),
+                       pointer<T>("grad_beta_a", grad_beta_a, {parents}));
+    });
 }
 
-Chosen &chosen() {
-    static Chosen choice = choose(available().front());
-    return choice;
-}
+// Arguments that the forward and the backward pass have in common.
+struct DynamicArguments {
+    View pose, weight, bias;
+    int64_t iterations;
+    bool shared, accumulate, leaky, through_all;
+    int threads;
 
-template <class T>
-const Kernels<T> &kernels();
-template <>
-const Kernels<float> &kernels<float>() {
-    return chosen().single_precision;
-}
-template <>
-const Kernels<double> &kernels<double>() {
-    return chosen().double_precision;
-}
+    DynamicOptions options() const {
+        check_dimensions("pose", pose, 3);
+        check_dimensions("weight", weight, 4);
+        DynamicOptions options;
+        options.batch = pose.size(0);
+        options.children = pose.size(1);
+        options.parents = weight.size(1);
+        options.size_in = pose.size(2);
+        options.size_out = weight.size(3);
+        options.iterations = iterations;
+        options.shared = shared;
+        options.accumulate = accumulate;
+        options.leaky = leaky;
+        options.through_all = through_all;
+        options.threads = threads;
+        check_positive("parents of the weight", options.parents);
+        check_positive("numbers in a vote", options.size_out);
+        check_positive("iterations", iterations);
+        return options;
+    }
 
-using Address = uintptr_t;
+    template <class T>
+    DynamicBatch<T> batch(const DynamicOptions &options) const {
+        return DynamicBatch<T>(kernels<T>(), options,
+                               pointer<T>("pose", pose, {options.batch, options.children, options.size_in}),
+                               pointer<T>("weight", weight, weight_sizes(options)),
+                               optional_pointer<T>("bias", bias, {options.parents, options.size_out}));
+    }
 
-template <class T>
-T *at(Address address) {
-    return reinterpret_cast<T *>(address);
-}
+    static std::vector<int64_t> weight_sizes(const DynamicOptions &options) {
+        return {options.shared ? 1 : options.children, options.parents, options.size_in, options.size_out};
+    }
 
-struct EmInputs {
-    Address pose, activation, weight, beta_u, beta_a, index, offset;
+    // The last dimension has room for a pose of whole vectors of any instruction set.
+    template <class T>
+    T *totals(View tensor, const DynamicOptions &options) const {
+        return pointer<T>("totals", tensor,
+                          {options.batch, iterations, options.parents, round_up(options.size_out, PADDING)});
+    }
 };
 
-template <class T>
-EmBatch<T> em_batch(const EmOptions &options, const EmInputs &in) {
-    return EmBatch<T>(kernels<T>(), options, at<T>(in.pose), at<T>(in.activation), at<T>(in.weight), at<T>(in.beta_u),
-                      at<T>(in.beta_a), at<int64_t>(in.index), at<T>(in.offset));
+void run_dynamic_forward(View pose, View weight, View bias, View out_pose, View totals, int64_t iterations, bool shared,
+                         bool accumulate, bool leaky, bool through_all, int threads) {
+    const DynamicArguments arguments{pose, weight, bias, iterations, shared, accumulate, leaky, through_all, threads};
+    const DynamicOptions options = arguments.options();
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        dynamic_forward<T>(kernels<T>(), options, arguments.batch<T>(options),
+                           pointer<T>("out_pose", out_pose, {options.batch, options.parents, options.size_out}),
+                           arguments.totals<T>(totals, options));
+    });
 }
 
-template <class T>
-void run_em_forward(const EmOptions &options, const EmInputs &in, Address pose, Address activation, Address logit,
-                    Address statistics) {
-    em_forward<T>(kernels<T>(), options, em_batch<T>(options, in),
-                  {at<T>(pose), at<T>(activation), at<T>(logit), at<T>(statistics)});
-}
-
-template <class T>
-void run_em_backward(const EmOptions &options, const EmInputs &in, Address grad_pose, Address grad_activation,
-                     Address grad_logit, Address statistics, Address pose, Address activation, Address weight,
-                     Address beta_u, Address beta_a) {
-    em_backward<T>(kernels<T>(), options, em_batch<T>(options, in),
-                   {at<T>(grad_pose), at<T>(grad_activation), at<T>(grad_logit), at<T>(statistics), at<T>(pose),
-                    at<T>(activation)},
-                   at<T>(weight), at<T>(beta_u), at<T>(beta_a));
-}
-
-template <class T>
-void run_dynamic_forward(const DynamicOptions &options, Address pose, Address weight, Address bias, Address out,
-                         Address totals) {
-    const DynamicBatch<T> batch(kernels<T>(), options, at<T>(pose), at<T>(weight), at<T>(bias));
-    dynamic_forward<T>(kernels<T>(), options, batch, at<T>(out), at<T>(totals));
-}
-
-template <class T>
-void run_dynamic_backward(const DynamicOptions &options, Address pose, Address weight, Address bias, Address grad,
-                          Address totals, Address grad_pose, Address grad_weight, Address grad_bias) {
-    const DynamicBatch<T> batch(kernels<T>(), options, at<T>(pose), at<T>(weight), at<T>(bias));
-    dynamic_backward<T>(kernels<T>(), options, batch, at<T>(grad), at<T>(totals), at<T>(grad_pose), at<T>(grad_weight),
-                        at<T>(grad_bias));
-}
-
-template <class T>
-void define(py::module_ &module, const std::string &suffix) {
-    const auto free = py::call_guard<py::gil_scoped_release>();
-    module.def(("em_forward_" + suffix).c_str(), run_em_forward<T>, free);
-    module.def(("em_backward_" + suffix).c_str(), run_em_backward<T>, free);
-    module.def(("dynamic_forward_" + suffix).c_str(), run_dynamic_forward<T>, free);
-    module.def(("dynamic_backward_" + suffix).c_str(), run_dynamic_backward<T>, free);
+void run_dynamic_backward(View pose, View weight, View bias, View totals, View grad_out_pose, View grad_pose,
+                          View grad_weight, View grad_bias, int64_t iterations, bool shared, bool accumulate,
+                          bool leaky, bool through_all, int threads) {
+    const DynamicArguments arguments{pose, weight, bias, iterations, shared, accumulate, leaky, through_all, threads};
+    const DynamicOptions options = arguments.options();
+    const int64_t batch = options.batch, parents = options.parents, size_out = options.size_out;
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        dynamic_backward<T>(kernels<T>(), options, arguments.batch<T>(options),
+                            pointer<T>("grad_out_pose", grad_out_pose, {batch, parents, size_out}),
+                            arguments.totals<T>(totals, options),
+                            pointer<T>("grad_pose", grad_pose, {batch, options.children, options.size_in}),
+                            pointer<T>("grad_weight", grad_weight, arguments.weight_sizes(options)),
+                            pointer<T>("grad_bias", grad_bias, {parents, size_out}));
+    });
 }
 
 }  // namespace torchcaps
 
 PYBIND11_MODULE(_native, module) {
     using namespace torchcaps;
-    module.doc() = "Fused routing kernels; see torchcaps.kernels for the doors.";
-    module.def("available", available, "Instruction sets that this processor can run, best first.");
-    module.def("instruction_set", [] { return chosen().name; });
-    module.def("use", [](const std::string &name) { chosen() = choose(name); }, "Choose one of available().");
-    module.def("lanes", [](bool is_double) { return is_double ? kernels<double>().lanes : kernels<float>().lanes; });
+    using py::arg;
+    const auto keywords_only = py::kw_only();
+    const auto release_gil = py::call_guard<py::gil_scoped_release>();
+
+    module.doc() = "Fused routing kernels, called by torchcaps.kernels.";
+    module.attr("SIDE") = SIDE;
+    module.attr("PADDING") = PADDING;
+    module.attr("EM_STATISTICS") = EM_STATISTICS;
 #ifdef _OPENMP
     module.attr("parallel") = true;
 #else
     module.attr("parallel") = false;
 #endif
-    py::class_<EmOptions>(module, "EmOptions")
-        .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, double, double,
-                      std::vector<double>, int>());
-    py::class_<EmInputs>(module, "EmInputs")
-        .def(py::init<Address, Address, Address, Address, Address, Address, Address>());
-    py::class_<DynamicOptions>(module, "DynamicOptions")
-        .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, bool, bool, int>());
-    define<float>(module, "float32");
-    define<double>(module, "float64");
+    module.def("available", available_sets, "Instruction sets that this processor can run, fastest first.");
+    module.def("instruction_set", [] { return current_set().name; }, "The instruction set in use.");
+    module.def(
+        "use", [](const std::string &name) { current_set() = find_set(name); }, arg("name"), "Use one of available().");
+
+    module.def("em_forward", run_em_forward, release_gil, keywords_only, arg("pose"), arg("activation"), arg("weight"),
+               arg("beta_u"), arg("beta_a"), arg("index"), arg("offset"), arg("out_pose"), arg("out_activation"),
+               arg("out_logit"), arg("statistics"), arg("temperatures"), arg("mass_scale"), arg("epsilon"),
+               arg("threads"));
+    module.def("em_backward", run_em_backward, release_gil, keywords_only, arg("pose"), arg("activation"),
+               arg("weight"), arg("beta_u"), arg("beta_a"), arg("index"), arg("offset"), arg("statistics"),
+               arg("grad_out_pose"), arg("grad_out_activation"), arg("grad_out_logit"), arg("grad_pose"),
+               arg("grad_activation"), arg("grad_weight"), arg("grad_beta_u"), arg("grad_beta_a"), arg("temperatures"),
+               arg("mass_scale"), arg("epsilon"), arg("threads"));
+    module.def("dynamic_forward", run_dynamic_forward, release_gil, keywords_only, arg("pose"), arg("weight"),
+               arg("bias"), arg("out_pose"), arg("totals"), arg("iterations"), arg("shared"), arg("accumulate"),
+               arg("leaky"), arg("through_all"), arg("threads"));
+    module.def("dynamic_backward", run_dynamic_backward, release_gil, keywords_only, arg("pose"), arg("weight"),
+               arg("bias"), arg("totals"), arg("grad_out_pose"), arg("grad_pose"), arg("grad_weight"), arg("grad_bias"),
+               arg("iterations"), arg("shared"), arg("accumulate"), arg("leaky"), arg("through_all"), arg("threads"));
 }

@@ -1,4 +1,4 @@
-// Between Python's pointers and the kernels: layouts, threads, and sums over the batch in a fixed order.
+// What both drivers use: memory, threads, and sums over the batch in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #ifdef _OPENMP
@@ -18,12 +19,14 @@
 
 namespace torchcaps {
 
-// Memory for whole vectors of any instruction set; comes back zeroed only if asked.
+inline int64_t round_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// Memory for whole vectors of any instruction set.
 template <class T>
 class Buffer {
   public:
     explicit Buffer(int64_t size, bool zeroed = false) {
-        const size_t bytes = (std::max<int64_t>(size, 1) * sizeof(T) + 63) / 64 * 64;
+        const size_t bytes = round_up(std::max<int64_t>(size, 1) * sizeof(T), 64);
         data_ = static_cast<T *>(std::aligned_alloc(64, bytes));
         if (!data_) throw std::bad_alloc();
         if (zeroed) std::fill_n(data_, size, T(0));
@@ -37,15 +40,15 @@ class Buffer {
     T *data_;
 };
 
-// Samples (or children) are handled in blocks that depend on sizes alone, never on the number of threads: where
-// blocks add to the same numbers each has its own sum, and the sums are added in order. So any number of
-// threads gives the same bits.
+// Samples (or children) are handled in blocks that depend on sizes alone, never on the number of threads. Where blocks
+// add to the same numbers, each has its own sum, and the sums are added in order. So the result has the same bits with
+// any number of threads.
 struct Blocks {
     int64_t count, size, total;
 
     Blocks(int64_t total, int64_t bytes_per_block) : total(total) {
-        constexpr int64_t MOST = 32, MEMORY = int64_t(128) << 20;
-        const int64_t wanted = std::min(MOST, std::max<int64_t>(4, MEMORY / std::max<int64_t>(bytes_per_block, 1)));
+        constexpr int64_t FEWEST = 4, MOST = 32, MEMORY = int64_t(128) << 20;
+        const int64_t wanted = std::min(MOST, std::max(FEWEST, MEMORY / std::max<int64_t>(bytes_per_block, 1)));
         size = std::max<int64_t>(1, (total + wanted - 1) / wanted);
         count = (total + size - 1) / size;
     }
@@ -59,20 +62,26 @@ struct Blocks {
     int64_t last(int64_t block) const { return std::min(total, (block + 1) * size); }
 };
 
-// The inverse of the table that says which child stands at each place of each field (see Wiring).
+// The inverse of the index, which lists the child at each place of each field (see Wiring).
 struct OwnedWiring {
     std::vector<int64_t> start, field_start;
     std::vector<int32_t> position, row, field_vote, child;
+    int64_t most_votes = 0;
 
-    // index: [positions, places], `children` where there is none; null: one position, child n at place n.
+    // index: [positions, places], `children` where there is no child; null for one position with child n at place n.
     OwnedWiring(const int64_t *index, int64_t children, int64_t positions, int64_t places, int64_t rows)
         : start(children + 1), field_start(positions + 1) {
         for (int64_t k = 0; k < positions * places; ++k) {
             const int64_t n = index ? index[k] : k;
-            if (n < 0 || n > children) throw std::invalid_argument("index points to a child that does not exist");
+            if (n < 0 || n > children)
+                throw std::invalid_argument("index must be from 0 to " + std::to_string(children) +
+                                            " (no child), got " + std::to_string(n));
             if (n < children) ++start[n + 1];
         }
-        for (int64_t n = 0; n < children; ++n) start[n + 1] += start[n];
+        for (int64_t n = 0; n < children; ++n) {
+            most_votes = std::max(most_votes, start[n + 1]);
+            start[n + 1] += start[n];
+        }
         const int64_t votes = start[children];
         position.resize(votes), row.resize(votes), field_vote.resize(votes), child.resize(votes);
         std::vector<int64_t> next(start.begin(), start.end() - 1);
@@ -95,6 +104,7 @@ struct OwnedWiring {
         return {static_cast<int64_t>(start.size()) - 1,
                 static_cast<int64_t>(field_start.size()) - 1,
                 static_cast<int64_t>(row.size()),
+                most_votes,
                 start.data(),
                 position.data(),
                 row.data(),
@@ -104,8 +114,8 @@ struct OwnedWiring {
     }
 };
 
-// The wiring of a geometry, from a cache of the last few: a network routes through the same ones again and again,
-// forward and backward. Geometries are told apart by the whole index, as a layer makes a new tensor for each batch.
+// The wiring of a geometry, from a cache of the last few: a network uses the same ones in every step, forward and
+// backward. The key is the whole index and not its address, as a layer makes a new tensor for each batch.
 inline std::shared_ptr<const OwnedWiring> wiring_for(const int64_t *index, int64_t children, int64_t positions,
                                                      int64_t places, int64_t rows) {
     struct Entry {
@@ -114,7 +124,7 @@ inline std::shared_ptr<const OwnedWiring> wiring_for(const int64_t *index, int64
     };
     constexpr size_t MOST_ENTRIES = 16;
     static std::mutex mutex;
-    static std::vector<Entry> entries;  // the one used last comes first
+    static std::vector<Entry> entries;  // the most recently used is first
     const std::vector<int64_t> sizes{index != nullptr, children, positions, places, rows};
     const int64_t length = index ? positions * places : 0;
     const std::lock_guard<std::mutex> guard(mutex);
@@ -129,15 +139,15 @@ inline std::shared_ptr<const OwnedWiring> wiring_for(const int64_t *index, int64
     return wiring;
 }
 
-// Run work(k, scratch) for k = 0 .. count - 1, each thread with a scratch of its own. The work throws nothing:
-// all memory is had before the threads start.
+// Runs work(k, scratch) for k = 0 .. count - 1, each thread with memory of its own. The work must not throw; all memory
+// is allocated before the threads start.
 template <class T, class Work>
 void for_each(int64_t count, int threads, int64_t scratch, const Work &work) {
     threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads, count)));
 #ifndef _OPENMP
     threads = 1;
 #endif
-    const int64_t own = (scratch + PADDING - 1) / PADDING * PADDING;
+    const int64_t own = round_up(scratch, PADDING);
     Buffer<T> all(own * threads);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -147,7 +157,7 @@ void for_each(int64_t count, int threads, int64_t scratch, const Work &work) {
 #endif
 }
 
-// Add up `count` arrays in order and leave out the padding of their rows.
+// Sums `count` arrays in order and leaves out the padding of their rows.
 template <class T>
 void add_rows(const T *arrays, int64_t length, int64_t count, int64_t padded, int64_t size, int threads, T *out) {
     constexpr int64_t TOGETHER = 64;

@@ -11,7 +11,7 @@ struct DynamicOptions {
     int threads;
 };
 
-// Owns a copy of weight and bias in whole vectors, unless the pose is made of whole vectors already.
+// Owns copies of weight and bias that are padded to whole vectors, where the tensors are not.
 template <class T>
 struct DynamicBatch {
     int64_t padded, weights;
@@ -20,18 +20,25 @@ struct DynamicBatch {
 
     DynamicBatch(const Kernels<T> &kernels, const DynamicOptions &options, const T *pose, const T *source,
                  const T *source_bias)
-        : padded((options.size_out + kernels.lanes - 1) / kernels.lanes * kernels.lanes),
+        : padded(round_up(options.size_out, kernels.lanes)),
           weights((options.shared ? 1 : options.children) * options.parents * options.size_in * padded) {
-        source = in_vectors(source, weights / padded, options.size_out, weight);
-        if (source_bias) source_bias = in_vectors(source_bias, options.parents, options.size_out, bias);
-        problem = {options.children,   options.parents, options.size_in,     options.size_out,   padded, options.shared,
-                   options.accumulate, options.leaky,   options.through_all, options.iterations, pose,   source,
-                   source_bias};
+        problem.children = options.children;
+        problem.parents = options.parents;
+        problem.size_in = options.size_in;
+        problem.size_out = options.size_out;
+        problem.padded = padded;
+        problem.shared = options.shared;
+        problem.accumulate = options.accumulate;
+        problem.leaky = options.leaky;
+        problem.through_all = options.through_all;
+        problem.iterations = options.iterations;
+        problem.pose = pose;
+        problem.weight = in_vectors(source, weights / padded, options.size_out, weight);
+        problem.bias = source_bias ? in_vectors(source_bias, options.parents, options.size_out, bias) : nullptr;
     }
 
     const T *in_vectors(const T *source, int64_t rows, int64_t size, std::unique_ptr<Buffer<T>> &copy) const {
-        const bool aligned = reinterpret_cast<uintptr_t>(source) % 64 == 0;
-        if (size == padded && aligned) return source;
+        if (size == padded) return source;
         copy = std::make_unique<Buffer<T>>(rows * padded, true);
         for (int64_t row = 0; row < rows; ++row) std::copy_n(source + row * size, size, copy->get() + row * padded);
         return copy->get();
@@ -53,38 +60,39 @@ constexpr int64_t PORTION = 16;
 
 template <class T>
 void dynamic_backward(const Kernels<T> &kernels, const DynamicOptions &options, const DynamicBatch<T> &batch,
-                      const T *grad, const T *totals, T *child_pose, T *weight, T *bias) {
+                      const T *grad, const T *totals, T *grad_pose, T *grad_weight, T *grad_bias) {
     const DynamicProblem<T> &problem = batch.problem;
-    const int64_t biases = options.parents * batch.padded, trail = kernels.dynamic_trail(problem);
-    // Children with weights of their own can be shared out among threads; with common weights, samples can.
+    const int64_t biases = options.parents * batch.padded, saved_size = kernels.dynamic_saved_size(problem);
+    // Threads take different children if these have weights of their own, and different samples otherwise.
     const Blocks blocks(options.shared ? options.batch : options.children, batch.weights * sizeof(T));
     const int64_t sums = options.shared ? blocks.count : 1;
-    // A few samples at a time, so that their trails are still near when they are read again.
+    // A few samples at a time, so that what the first step saves is still in the cache when the second reads it.
     const Blocks portions = Blocks::of_size(options.batch, options.shared ? options.batch : PORTION);
-    Buffer<T> trails(trail * std::min(options.batch, portions.size)), sample_bias(biases * options.batch);
-    Buffer<T> sum(batch.weights * sums, true);
+    Buffer<T> saved(saved_size * std::min(options.batch, portions.size)), sample_bias(biases * options.batch);
+    Buffer<T> weight_sums(batch.weights * sums, true);
     for (int64_t portion = 0; portion < portions.count; ++portion) {
         const Range samples = portions.range(portion);
-        const auto trails_from = [&](int64_t sample) { return trails.get() + (sample - samples.first) * trail; };
+        const auto saved_from = [&](int64_t sample) { return saved.get() + (sample - samples.first) * saved_size; };
         const Blocks groups = Blocks::of_size(samples.last - samples.first, kernels.dynamic_group);
-        for_each<T>(groups.count, options.threads, kernels.dynamic_gather_scratch(problem),
+        for_each<T>(groups.count, options.threads, kernels.dynamic_logits_scratch(problem),
                     [&](int64_t group, T *scratch) {
                         const Range part = groups.range(group, samples.first);
-                        kernels.dynamic_gather(problem, part, grad, totals, trails_from(part.first), sample_bias.get(),
-                                               scratch);
+                        kernels.dynamic_grad_of_logits(problem, part, grad, totals, saved_from(part.first),
+                                                       sample_bias.get(), scratch);
                     });
-        for_each<T>(blocks.count, options.threads, kernels.dynamic_push_scratch(problem),
+        for_each<T>(blocks.count, options.threads, kernels.dynamic_votes_scratch(problem),
                     [&](int64_t block, T *scratch) {
                         const Range part = blocks.range(block), all{0, options.children};
                         if (options.shared)
-                            kernels.dynamic_push(problem, all, part, trails_from(part.first), child_pose,
-                                                 sum.get() + block * batch.weights, scratch);
+                            kernels.dynamic_grad_of_votes(problem, all, part, saved_from(part.first), grad_pose,
+                                                          weight_sums.get() + block * batch.weights, scratch);
                         else
-                            kernels.dynamic_push(problem, part, samples, trails.get(), child_pose, sum.get(), scratch);
+                            kernels.dynamic_grad_of_votes(problem, part, samples, saved.get(), grad_pose,
+                                                          weight_sums.get(), scratch);
                     });
     }
-    add_rows(sample_bias.get(), biases, options.batch, batch.padded, options.size_out, 1, bias);
-    add_rows(sum.get(), batch.weights, sums, batch.padded, options.size_out, options.threads, weight);
+    add_rows(sample_bias.get(), biases, options.batch, batch.padded, options.size_out, 1, grad_bias);
+    add_rows(weight_sums.get(), batch.weights, sums, batch.padded, options.size_out, options.threads, grad_weight);
 }
 
 }  // namespace torchcaps

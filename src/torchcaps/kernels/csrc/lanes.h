@@ -1,8 +1,10 @@
-// Vector lanes: the arithmetic that every kernel is written in.
+// Vectors of numbers (lanes), and the arithmetic that all kernels are written in.
 //
-// A translation unit defines INSTRUCTION_SET (a namespace) and LANE_BYTES (a vector's size), then includes the
-// kernels; the same source so becomes one kernel per instruction set. Nothing from the standard library may
-// be used in here: a std:: template compiled for AVX-512 could be the copy that the linker keeps for all.
+// Each lanes_*.cpp defines INSTRUCTION_SET (a namespace) and LANE_BYTES (the size of a vector) and includes the kernels,
+// so that the same source is compiled once per instruction set. It must not use the standard library: the linker keeps
+// one copy of a std:: template for all files, which could be the one compiled for AVX-512.
+//
+// Vector types and __builtin functions are extensions of GCC and Clang; with other compilers there are no kernels.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +15,7 @@
 
 namespace torchcaps::INSTRUCTION_SET {
 
-// may_alias: a vector is read from memory that others wrote as numbers.
+// may_alias: memory that was written as numbers is read as vectors.
 template <class T>
 struct Lanes {
     typedef T Type __attribute__((vector_size(LANE_BYTES), may_alias));
@@ -44,8 +46,8 @@ INLINE T hsum(Vec<T> values) {
 #endif
 }
 
-// The sums of COUNT vectors at once (a power of 2): halves of two vectors are folded into one, again and again,
-// which takes a third of the instructions that COUNT sums one by one would.
+// The sums of COUNT vectors, a power of 2. Adding halves of two vectors into one, repeatedly, takes a third of the
+// instructions of COUNT separate sums.
 template <class T, int COUNT>
 INLINE void hsum_each(Vec<T> *values, T *sums) {
 #if !defined(__clang__)
@@ -112,7 +114,7 @@ INLINE Vec<float> exp(Vec<float> x) {
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
     const Ints scaled = (Ints)p + (((Ints)shifted) << 23);
-    // What is not a number stays so, for the user to see.
+    // NaN stays NaN.
     return x < -87.3f ? none : (x == x ? (Vec<float>)scaled : x);
 }
 
@@ -140,7 +142,7 @@ INLINE Vec<float> log(Vec<float> x) {
     return m + p + exponent * 0.693359375f;
 }
 
-// Double precision is for checking, so it takes the exact functions.
+// Double precision is for checks, so it uses the exact functions.
 INLINE Vec<double> exp(Vec<double> x) {
     for (int i = 0; i < Lanes<double>::count; ++i) x[i] = __builtin_exp(x[i]);
     return x;
@@ -150,5 +152,17 @@ INLINE Vec<double> log(Vec<double> x) {
     for (int i = 0; i < Lanes<double>::count; ++i) x[i] = __builtin_log(x[i]);
     return x;
 }
+
+// Takes arrays from the memory of one thread, aligned to 64 bytes. From address 0, it counts how much memory they need.
+struct Scratch {
+    uintptr_t next;
+
+    template <class Item>
+    Item *take(int64_t count) {
+        Item *items = reinterpret_cast<Item *>(next);
+        next += (count * sizeof(Item) + 63) / 64 * 64;
+        return items;
+    }
+};
 
 }  // namespace torchcaps::INSTRUCTION_SET

@@ -1,31 +1,37 @@
-// What the drivers (*_driver.h) hand to a kernel: sizes, options and pointers, nothing that owns memory.
+// The arguments of the kernels: sizes, options and pointers. Nothing here owns memory.
 #pragma once
 
 #include <cstdint>
 
 namespace torchcaps {
 
-// Parent types are padded to a multiple of this, for every instruction set alike.
+// Parent types are padded to a multiple of this: whole vectors of every instruction set.
 constexpr int64_t PADDING = 16;
 
-// Numbers that one parent keeps per iteration: mean, its low part and variance (4 x 4 each), mass, logit.
-constexpr int64_t EM_STATISTICS = 50;
+// EM routing is for matrix poses of SIDE x SIDE.
+constexpr int SIDE = 4;
+constexpr int POSE = SIDE * SIDE;
 
-// Who votes for whom, sorted by child: child n casts the votes start[n] .. start[n + 1].
+// Numbers that one parent keeps per iteration: mean, its low part and variance (POSE each), mass and logit.
+constexpr int64_t EM_STATISTICS = 3 * POSE + 2;
+
+// Which child votes for which parents. Votes are sorted by child: child n casts the votes start[n] .. start[n + 1] - 1,
+// each for all parent types at one position. The field of a position is the set of children that vote for it.
 struct Wiring {
     int64_t children, positions, votes;
+    int64_t most_votes;          // of one child
     const int64_t *start;        // [children + 1]
-    const int32_t *position;     // [votes] where the parents of this vote stand
+    const int32_t *position;     // [votes] position of the parents
     const int32_t *row;          // [votes] row of the weight
-    const int64_t *field_start;  // [positions + 1]
-    const int32_t *field_vote;   // [votes] votes by position
+    const int64_t *field_start;  // [positions + 1] position p has the votes field_vote[field_start[p] ..]
+    const int32_t *field_vote;   // [votes] votes sorted by position
     const int32_t *child;        // [votes]
 };
 
 template <class T>
 struct EmProblem {
     Wiring wiring;
-    int64_t parents, padded, rows, types;
+    int64_t parents, padded, rows;
     int64_t iterations;
     bool mixing;
     T epsilon, mass_scale;
@@ -33,7 +39,7 @@ struct EmProblem {
     const T *pose;         // [batch, children, 16]
     const T *activation;   // [batch, children]
     const T *weight;       // [rows, padded / lanes, 16, lanes]
-    const T *offset;       // [children / types, 16], added to the votes of a place; or null
+    const T *offset;       // [children / rows, 16], added to the votes of a place; or null
     const T *beta_u;       // [padded]
     const T *beta_a;       // [padded]
 };
@@ -46,12 +52,12 @@ struct EmOutput {
 
 template <class T>
 struct EmGradient {
-    const T *pose, *activation, *logit;  // of the loss by the outputs
+    const T *pose, *activation, *logit;  // gradients of the outputs
     const T *statistics;
-    T *child_pose, *child_activation;  // by the inputs, [batch, children (, 16)]
+    T *child_pose, *child_activation;  // gradients of the inputs, [batch, children (, 16)]
 };
 
-// Sums over the samples of one block: each block has its own, and they are added in order.
+// Gradients that are sums over samples: each block of samples has its own, and the blocks are added in order.
 template <class T>
 struct EmShared {
     T *weight;           // like EmProblem::weight
@@ -72,26 +78,31 @@ struct Range {
     int64_t first, last;
 };
 
-// One set of kernels; every instruction set has one for float and one for double.
+// The kernels of one instruction set for one type. A *_scratch function returns how much memory a thread needs for the
+// function below it; this and all other sizes are in numbers of type T.
 template <class T>
 struct Kernels {
     int64_t lanes;
     int64_t dynamic_group;  // samples that the dynamic kernels take at a time; the last group may be smaller
+
     int64_t (*em_forward_scratch)(const EmProblem<T> &);
     void (*em_forward)(const EmProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
+
     int64_t (*em_backward_scratch)(const EmProblem<T> &);
     void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
+
     int64_t (*dynamic_forward_scratch)(const DynamicProblem<T> &);
     void (*dynamic_forward)(const DynamicProblem<T> &, const Range &samples, T *pose, T *totals, T *scratch);
-    // Backward goes in two steps: per group to what its trails hold (and the bias, [parents, padded]) ...
-    int64_t (*dynamic_trail)(const DynamicProblem<T> &);
-    int64_t (*dynamic_gather_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_gather)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals, T *trails,
-                           T *bias, T *scratch);
-    // ... then from the trails to poses and weights; weights of these children are added to in order of samples.
-    int64_t (*dynamic_push_scratch)(const DynamicProblem<T> &);
-    void (*dynamic_push)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *trails,
-                         T *child_pose, T *weight, T *scratch);
+
+    // The backward pass has two steps. The first saves gradients of each sample and writes those by the bias,
+    // [batch, parents, padded]; the second reads them and adds to the weights of these children in order of samples.
+    int64_t (*dynamic_saved_size)(const DynamicProblem<T> &);  // of one sample
+    int64_t (*dynamic_logits_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_grad_of_logits)(const DynamicProblem<T> &, const Range &samples, const T *grad, const T *totals,
+                                   T *saved, T *bias, T *scratch);
+    int64_t (*dynamic_votes_scratch)(const DynamicProblem<T> &);
+    void (*dynamic_grad_of_votes)(const DynamicProblem<T> &, const Range &children, const Range &samples, T *saved,
+                                  T *pose, T *weight, T *scratch);
 };
 
 }  // namespace torchcaps

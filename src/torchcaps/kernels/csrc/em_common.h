@@ -1,0 +1,107 @@
+// EM routing of one sample: what the forward and the backward pass share, above all the E-step.
+#pragma once
+
+#include "em_gaussian.h"
+#include "em_votes.h"
+
+namespace torchcaps::INSTRUCTION_SET {
+
+template <class T>
+struct EmSample {
+    using V = Vec<T>;
+    static constexpr int LANES = Lanes<T>::count;
+
+    const EmProblem<T> &problem;
+    const Wiring &wiring;
+    const T *pose, *activation;  // of the children of this sample
+    int64_t groups;              // vectors of parent types at one position
+
+    EmSample(const EmProblem<T> &problem, int64_t sample)
+        : problem(problem),
+          wiring(problem.wiring),
+          pose(problem.pose + sample * wiring.children * POSE),
+          activation(problem.activation + sample * wiring.children),
+          groups(problem.padded / LANES) {}
+
+    // Index into arrays of [positions, groups].
+    INLINE int64_t parent_of(int64_t vote, int64_t group) const { return wiring.position[vote] * groups + group; }
+
+    // Index into arrays like the weight, of [rows, groups, POSE].
+    INLINE int64_t weight_at(int64_t vote, int64_t group) const { return (wiring.row[vote] * groups + group) * POSE; }
+
+    INLINE const V *weight_of(int64_t vote, int64_t group) const {
+        return reinterpret_cast<const V *>(problem.weight) + weight_at(vote, group);
+    }
+
+    INLINE const T *offset_of(int64_t child) const {
+        return problem.offset ? problem.offset + child / problem.rows * POSE : nullptr;
+    }
+
+    INLINE void cast(int64_t child, int64_t vote, int64_t group, V *votes) const {
+        cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(child), votes);
+    }
+
+    // Assignment in the first iteration: 1 / (number of parents of this child).
+    INLINE T uniform_assignment(int64_t child) const {
+        const int64_t votes = wiring.start[child + 1] - wiring.start[child];
+        return votes ? T(1) / T(votes * problem.parents) : T(0);
+    }
+
+    // The activation of all children in the field of each position, which mixing proportions divide by.
+    INLINE void sum_fields(T *field) const {
+        for (int64_t p = 0; p < wiring.positions; ++p) {
+            T sum = 0;
+            for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k)
+                sum += activation[wiring.child[wiring.field_vote[k]]];
+            field[p] = sum;
+        }
+    }
+
+    struct Assignment {
+        T total;     // what the weights add up to
+        V farthest;  // the largest squared distances, before they are limited
+    };
+
+    // E-step of one child. Per parent, with u = (V - mu) / sigma of the iteration before,
+    //
+    //     l = ln a + ln N(V; mu, sigma^2) = log_peak - sum_d u_d^2 / 2
+    //     R = softmax(l) over all parents of the child, at all positions
+    //
+    // Writes exp(l - max l) to weights [votes of the child, groups] and returns their sum, for the caller to divide by.
+    // Writes the votes to store [votes of the child, groups, POSE], minus the mean if CENTERED.
+    template <bool CENTERED, class Parent>
+    INLINE Assignment assign(int64_t child, const Parent *parents, V *weights, V *store) const {
+        const int64_t first = wiring.start[child], count = wiring.start[child + 1] - first;
+        V peaks = broadcast<T>(-__builtin_inf()), farthest = {};
+        for (int64_t i = 0; i < count; ++i)
+            for (int64_t group = 0; group < groups; ++group) {
+                const int64_t k = i * groups + group;
+                const Gaussian<T> &gaussian = parents[parent_of(first + i, group)].gaussian;
+                V *stored = store + k * POSE, local[POSE];
+                V *votes = CENTERED ? local : stored;
+                cast(child, first + i, group, votes);
+                PoseSum<T> squares;
+                gaussian.deviations(
+                    [&](int d) INLINED {
+                        const V centered = votes[d] - gaussian.mean[d];
+                        if (CENTERED) stored[d] = centered;
+                        return centered;
+                    },
+                    [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
+                V square = squares.total();
+                farthest = max(farthest, square);
+                square = square < FARTHEST<T> ? square : broadcast<T>(FARTHEST<T>);
+                weights[k] = gaussian.log_peak - T(0.5) * square;
+                peaks = max(peaks, weights[k]);
+            }
+        const T peak = hmax<T>(peaks);
+        V totals = {};
+        for (int64_t k = 0; k < count * groups; ++k) {
+            weights[k] = exp(weights[k] - peak);
+            totals += weights[k];
+        }
+        return {hsum<T>(totals), farthest};
+    }
+};
+
+}  // namespace torchcaps::INSTRUCTION_SET
