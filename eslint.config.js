@@ -14,6 +14,7 @@ const BROWSER = [
   "document",
   "fetch",
   "getComputedStyle",
+  "history",
   "localStorage",
   "location",
   "matchMedia",
