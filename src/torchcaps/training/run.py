@@ -35,7 +35,7 @@ class Run:
     - `state.safetensors`: all that is needed to resume
     - `last.safetensors`, `best.safetensors`: the model after the latest epoch, and after the best one
     - `epoch-1.safetensors` …: the model after each epoch, with `keep_epochs`
-    - `result.json`: the result, written at the end
+    - `result.json`: the result, written at the end or when the run stops
     - `failed.safetensors`: weights, gradients and batch of a step that was not finite
     - `run.lock`: which process writes into the folder, while one does; reading needs no lock
 
