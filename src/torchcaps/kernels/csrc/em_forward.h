@@ -9,10 +9,10 @@ namespace torchcaps::INSTRUCTION_SET {
 // and sums over the votes around its mean, from which the next Gaussian is fitted.
 template <class T>
 struct ForwardParent {
-    Gaussian<T> gaussian;
     Vec<T> mass;          // sum of r
     Vec<T> first[POSE];   // sum of r (vote - mean)
     Vec<T> second[POSE];  // sum of r (vote - mean)^2
+    Gaussian<T> gaussian;
 
     INLINE void clear() {
         mass = Vec<T>{};

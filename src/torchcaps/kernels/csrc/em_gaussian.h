@@ -86,8 +86,8 @@ struct Gaussian {
     V mean[POSE];
     V scale[POSE];   // 1 / sigma
     V log_peak;      // ln activation + ln of the density at the mean; -inf in lanes beyond the last parent type
-    V shift[POSE];   // low part of the mean / sigma
     bool has_shift;  // whether any shift is more than the rounding of a deviation of one sigma; most are not
+    V shift[POSE];   // low part of the mean / sigma; last, as it is rarely read
 
     INLINE void set(const Statistics<T> &fit, V log_activation, V volume, int64_t first_parent, int64_t parents) {
         V largest = {};
