@@ -78,7 +78,7 @@ def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None
     torchcaps("--import", "my_capsules", *resume)
     result = json.loads(Path("mine/result.json").read_text())
     assert result["status"] == "ended"
-    assert hint in torchcaps("evaluate", "mine", code=2)
+    assert hint in torchcaps("evaluate", "mine", code=1)
     assert '"count": 20' in torchcaps("--import", "my_capsules", "evaluate", "mine", "--json")
 
 

@@ -12,6 +12,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
 
+from torchcaps.errors import RunError
+
 TORCHCAPS = str(Path(__file__).parents[1])
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))
 
@@ -95,12 +97,12 @@ def import_hint(run: Path) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
+    except (ValueError, RunError) as error:
         folder = run if run.is_dir() else run.parent
         words = " ".join(f"--import {name}" for name in recorded_imports(folder))
         if not words or "unknown " not in str(error):
             raise
-        raise ValueError(f"{error} The run was started with: torchcaps {words} train") from error
+        raise type(error)(f"{error} The run was started with: torchcaps {words} train") from error
 
 
 def recorded_imports(run: Path) -> list[str]:

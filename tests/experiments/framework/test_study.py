@@ -82,6 +82,8 @@ def test_data_folder_may_change_between_sessions(tmp_path: Path) -> None:
     def study(folder: str, deadline: float | None = None) -> Study:
         return Study(tmp_path / "study", quick=False, data_dir=str(tmp_path / folder), deadline=deadline)
 
+    for folder in ("a", "b c", "d"):
+        (tmp_path / folder).mkdir()
     with pytest.raises(StudyStopped):
         study("a", time.monotonic()).train("cnn", RECIPE)
     moved = study("b c")
