@@ -68,7 +68,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(tiny_recipe("training.epochs=1"), tmp_path)
     with pytest.raises(ValueError, match="--resume"):
         train(tiny_recipe("training.epochs=1"), tmp_path)
-    with pytest.raises(ValueError, match="keeps its recipe, but model.options"):
+    with pytest.raises(ValueError, match=r"keeps its recipe, but model.options"):
         train(tiny_recipe("model.options.hidden=[8, 8]"), tmp_path, resume=True)
 
 

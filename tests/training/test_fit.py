@@ -149,7 +149,7 @@ def test_a_run_resumes_with_the_same_data_and_model_only(tmp_path: Path) -> None
     fit(new_net(), Corners(), out=tmp_path, **QUICK)
     with pytest.raises(ValueError, match="already holds a run"):
         fit(new_net(), Corners(), out=tmp_path, **QUICK)
-    with pytest.raises(ValueError, match="keeps its recipe, but data.options"):
+    with pytest.raises(ValueError, match=r"keeps its recipe, but data.options"):
         fit(new_net(), Corners(149), out=tmp_path, resume=True, **QUICK)
     wider = Net()
     wider.layers[1] = nn.Linear(36, 16, bias=False)
