@@ -40,7 +40,11 @@ def draw(
     return layer, Capsules(scale * torch.randn(2, *shape), activation)
 
 
-@pytest.mark.parametrize("live", [1, 2, 3, None])
+# Two live children are the hardest case.
+LIVE = [2, *(pytest.param(live, marks=pytest.mark.slow) for live in (1, 3, None))]
+
+
+@pytest.mark.parametrize("live", LIVE)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("routing", {**ROUTINGS, **LEAKY})
 def test_every_routing_and_geometry(routing: str, geometry: str, live: int | None) -> None:
