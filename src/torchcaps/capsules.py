@@ -8,17 +8,9 @@ from torch import Tensor
 
 from torchcaps._checks import check_choice, check_floating
 
-# Squares of float32 numbers under- or overflow beyond these lengths: there the square is taken of a multiple.
-SHORT, LONG = 1e-15, 1e15
-# A power of two, so that no digit changes.
-FACTOR = 2.0**70
-
 
 def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
     r"""Euclidean length over the last dimension, with gradient 0 (not NaN) at the zero vector.
-
-    It is as accurate for lengths from 1e-37 to 1e37 as for a length of 1, although their squares are no
-    float32 numbers.
 
     Shape: `[..., D]` to `[...]`, or `[..., 1]` with `keepdim`.
 
@@ -27,34 +19,18 @@ def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
         tensor([5., 0.])
     """
     check_floating("vectors", vectors)
-    if vectors.dtype in (torch.float16, torch.bfloat16):
-        return length(vectors.float(), keepdim=keepdim).to(vectors.dtype)  # 300² is too large for float16
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
-    short, long = square < SHORT**2, square > LONG**2
-    extreme = short | long
-    # The square root's gradient at 0 is infinite: keep 0 out of it, then put it back.
-    ordinary = torch.where(extreme, 1.0, square).sqrt()
-    factor = torch.where(short, FACTOR, torch.where(long, 1 / FACTOR, 1.0)).to(vectors.dtype)
-    multiple = vectors * (factor if keepdim else factor.unsqueeze(-1))
-    square = (multiple * multiple).sum(-1, keepdim=keepdim)
     zero = square == 0
-    scaled = torch.where(zero, 1.0, square).sqrt() / factor
-    return torch.where(extreme, torch.where(zero, 0.0, scaled), ordinary)
-
-
-def _saturating(n: Tensor, offset: float) -> Tensor:
-    """n / (offset + n²). Its gradient has a term 1 / n³, so that a large n needs another expression."""
-    large = n > 1e10
-    high, low = torch.where(large, n, 1.0), torch.where(large, 1.0, n)
-    return torch.where(large, 1 / (high + offset / high), low / (offset + low * low))
+    # The square root's gradient at 0 is infinite: keep 0 out of it, then put it back.
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
 
 
 def _hinton(n: Tensor) -> Tensor:
-    return _saturating(n, 1.0)
+    return n / (1 + n * n)
 
 
 def _half(n: Tensor) -> Tensor:
-    return _saturating(n, 0.5)
+    return n / (0.5 + n * n)
 
 
 def _tanh(n: Tensor) -> Tensor:
@@ -98,7 +74,7 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
     none      :math:`n`                       the vector as it is: its length may exceed 1
     ========  ==============================  ===========================================
 
-    Value and gradient are finite at the zero vector, and accurate for lengths from 1e-37 to 1e18.
+    Value and gradient are finite at the zero vector, and for any length up to 1e18.
 
     Shape: `[..., D]` to `[..., D]`.
 
@@ -114,11 +90,6 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
         return squash(vectors.float(), kind).to(vectors.dtype)  # float16 could not hold the square of 300
     n = length(vectors, keepdim=True)
     zero = n == 0
-    # What reaches the length of a short vector is as small as the vector, and would underflow on the way
-    # through `length`. The gradient of a length is the unit vector: here it is that by construction. (So
-    # second derivatives at short vectors lack the change of the direction.)
-    unit = (vectors / torch.where(zero, 1.0, n)).detach()
-    n = torch.where((n < 2 * SHORT) & ~zero, (vectors * unit).sum(-1, keepdim=True), n)
     return vectors * torch.where(zero, at_zero, scale(torch.where(zero, 1.0, n)))
 
 
