@@ -51,16 +51,17 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
+# One thread per worker: two workers with two threads each would wait for one another most of the time.
 quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
 
 unit: $(READY)
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 # Slow tests one at a time, since some of them measure; then every property test with 200 random examples.
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
-	HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "hypothesis and not slow" -n 2
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "hypothesis and not slow" -n 2
 
 demo: $(READY)
 	$(BIN)/torchcaps demo

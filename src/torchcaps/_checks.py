@@ -30,11 +30,14 @@ def check_tensor(name: str, value: object, layout: str, **sizes: int) -> None:
         ValueError: pose must be [B, N, D=8], got [2, 6, 4]
     """
     names = layout.split()
-    wanted = "[" + ", ".join(f"{n}={sizes[n]}" if n in sizes else n for n in names) + "]"
-    if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be a tensor {wanted}, got {type(value).__name__}")
-    fits = value.ndim == len(names) and all(value.shape[names.index(n)] == size for n, size in sizes.items())
-    if not fits:
+    if (
+        not isinstance(value, Tensor)
+        or value.ndim != len(names)
+        or any(value.shape[names.index(n)] != size for n, size in sizes.items())
+    ):
+        wanted = "[" + ", ".join(f"{n}={sizes[n]}" if n in sizes else n for n in names) + "]"
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor {wanted}, got {type(value).__name__}")
         raise ValueError(f"{name} must be {wanted}, got {list(value.shape)}")
     check_floating(name, value)
 

@@ -38,8 +38,18 @@ def _fused(layer: CapsuleLayer, capsules: Capsules) -> RoutingOutput:
     return output
 
 
-# Without couplings a layer may use a fused kernel; the laws hold for both forms.
-FORMS = (_plain, _fused)
+Form = Callable[[CapsuleLayer, Capsules], RoutingOutput]
+
+
+def _forms(layer: CapsuleLayer, capsules: Capsules) -> dict[str, Form]:
+    """The forms that this layer has; without couplings it may use a fused kernel. The laws hold for both."""
+    forms: dict[str, Form] = {"plain": _plain}
+    with torch.no_grad():
+        votes = layer.votes(capsules)
+        start = layer._start(votes, None)
+        if start is None and layer.routing.fused(votes, capsules.activation.flatten(1)) is not None:
+            forms["fused"] = _fused
+    return forms
 
 
 def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
@@ -69,7 +79,7 @@ def assert_couplings_normalized(layer: CapsuleLayer, capsules: Capsules, *, atol
 
 def assert_batch_independent(layer: CapsuleLayer, capsules: Capsules, *, atol: float = 1e-5) -> None:
     """Samples are independent: each row of a batch equals the same row alone."""
-    for form in FORMS:
+    for form in _forms(layer, capsules).values():
         together = form(layer, capsules)
         for row in range(capsules.pose.shape[0]):
             one = slice(row, row + 1)
@@ -106,7 +116,7 @@ def assert_child_permutation(
             parameter = getattr(layer, name, None)
             if parameter is not None and layer.votes(capsules).row_dims:
                 getattr(twin, name).copy_((permute_weight or _permute_children)(parameter, order))
-    for form in FORMS:
+    for form in _forms(layer, capsules).values():
         before, after = form(layer, capsules), form(twin, moved)
         _assert_close(after.pose, before.pose, atol, "poses after permuting children")
         _assert_close(after.activation, before.activation, atol, "activations after permuting children")
@@ -124,8 +134,10 @@ def assert_finite_everywhere(layer: CapsuleLayer, capsules: Capsules) -> None:
     alike; `capsules` gives the shape.
     """
     layer = deepcopy(layer).float()
-    for name, case in _extremes(capsules).items():
-        for autocast, form in product((False, True), FORMS):
+    extremes = _extremes(capsules)
+    forms = _forms(layer, next(iter(extremes.values()))).values()
+    for name, case in extremes.items():
+        for autocast, form in product((False, True), forms):
             pose = case.pose.clone().requires_grad_()
             activation = case.activation.clone().requires_grad_()
             with torch.autocast(pose.device.type, torch.bfloat16, enabled=autocast):
@@ -198,7 +210,7 @@ def assert_gradient_accurate(
         nearby = _gradients(moved, Capsules(*map(_last_place, _to_double(inputs))), _plain)
         sensitivity = max(sensitivity, float((nearby - exact).norm() / scale))
     allowed = multiple * sensitivity + floor
-    for form, name in zip(FORMS, ("plain", "fused")):
+    for name, form in _forms(single, inputs).items():
         error = float((_gradients(single, inputs, form) - exact).norm() / scale)
         assert error <= allowed, (
             f"float32 gradients of the {name} form: off by {error:.2g} of their norm, allowed: "
@@ -206,9 +218,7 @@ def assert_gradient_accurate(
         )
 
 
-def _gradients(
-    layer: CapsuleLayer, capsules: Capsules, form: Callable[[CapsuleLayer, Capsules], RoutingOutput]
-) -> Tensor:
+def _gradients(layer: CapsuleLayer, capsules: Capsules, form: Form) -> Tensor:
     """All gradients of the outputs' sum in one float64 vector."""
     inputs = Capsules(*(values.clone().requires_grad_() for values in capsules))
     parents = form(layer, inputs)

@@ -38,7 +38,8 @@ class CapsuleLayer(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.space = space
-        self.routing = make_routing(routing, parents, space.out_dim, routing_options)
+        sizes = {"parents": parents, "pose_dim": space.out_dim, "in_dim": space.in_dim, "rows": rows}
+        self.routing = make_routing(routing, sizes, routing_options)
         self.weight = nn.Parameter(space.initial_weight(*rows, parents))
         self.log_prior: nn.Parameter | None = None
         if check_flag("learn_prior", learn_prior):
@@ -118,8 +119,14 @@ def as_capsules(capsules: Capsules | RoutingOutput | Tensor) -> Capsules:
     return capsules
 
 
-def make_routing(routing: str | Routing, parents: int, pose_dim: int, options: dict[str, Any]) -> Routing:
-    """The routing of a layer with these sizes."""
+def make_routing(routing: str | Routing, sizes: dict[str, Any], options: dict[str, Any]) -> Routing:
+    """The routing of a layer: by name it gets those sizes of the layer that it has options for.
+
+    Args:
+        routing: a name, or a `Routing`.
+        sizes: `parents` J, `pose_dim` D_out, `in_dim` D_in, and `rows`, the leading dimensions of the weight.
+        options: for a routing given by name.
+    """
     if isinstance(routing, Routing):
         if options:
             names = ", ".join(sorted(options))
@@ -127,11 +134,10 @@ def make_routing(routing: str | Routing, parents: int, pose_dim: int, options: d
         return routing
     if not isinstance(routing, str):
         raise ValueError(f"routing must be a name or a Routing, got {type(routing).__name__}")
-    known = {"parents": parents, "pose_dim": pose_dim}
-    for name in known.keys() & options.keys():
+    for name in sizes.keys() & options.keys():
         raise ValueError(f"{name} is set by the layer and is not an option of its routing")
     return create_routing(
-        routing, **{k: v for k, v in known.items() if k in routing_options(routing)}, **options
+        routing, **{k: v for k, v in sizes.items() if k in routing_options(routing)}, **options
     )
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from torchcaps._checks import check_count
@@ -24,6 +25,8 @@ class PoseSpace(ABC):
     # Whether compiled code computes votes inside each sum instead of storing them: worth it where a vote
     # costs a few multiplications only.
     recompute: ClassVar[bool] = False
+    # Whether poses can be added and scaled, as vectors and matrices can, and rotations cannot.
+    linear: ClassVar[bool] = True
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         self.in_dim = check_count("in_dim", in_dim)
@@ -50,6 +53,13 @@ class PoseSpace(ABC):
         Shape: pose `[..., I, D_in]`, weight `[I, J, *weight_shape]` to votes `[..., I, J, D_out]`; a size of
         1 in place of I is repeated.
         """
+
+    def mean(self, votes: Tensor, share: Tensor) -> Tensor:
+        """Mean over children under shares that add up to 1; a parent without any share gets any pose.
+
+        Shape: votes `[B, P, I, J, D]`, share `[B, P, I, J]` to `[B, P, J, D]`.
+        """
+        return torch.einsum("bpij,bpijd->bpjd", share, votes)
 
     def distance(self, first: Tensor, second: Tensor) -> Tensor:
         """Squared distance between poses, `[..., D]` and `[..., D]` to `[...]`."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count, check_tensor
 from torchcaps._compiling import realize
 from torchcaps.capsules import Capsules
+from torchcaps.poses import PoseSpace
 from torchcaps.votes import Votes, at_least_float32, weighted_sum
 
 
@@ -116,6 +117,10 @@ class Routing(nn.Module, ABC):
         with without_autocast(votes.pose):
             return list(self.iterate(votes, at_least_float32(activation), start))
 
+    def supports(self, space: PoseSpace) -> bool:
+        """Whether it can cluster poses of this space; by default, poses that can be added."""
+        return space.linear
+
     def extra_repr(self) -> str:
         """The options, as `print(model)` shows them."""
         return f"parents={self.parents}, iterations={self.iterations}"
@@ -124,6 +129,11 @@ class Routing(nn.Module, ABC):
         if not isinstance(votes, Votes):
             raise ValueError(
                 f"votes must be an instance of Votes, such as DenseVotes, got {type(votes).__name__}"
+            )
+        if not self.supports(votes.space):
+            raise ValueError(
+                f"{type(self).__name__} with these options adds poses, and {votes.space!r} has poses that "
+                "cannot be added; use another routing or another pose space"
             )
         check_tensor("activation", activation, "B N", B=votes.batch, N=votes.total_children)
         sizes = {"B": votes.batch, "P": votes.positions, "I": votes.children, "J": votes.parents}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import TypeVar
 
 import torch
@@ -91,6 +92,26 @@ class Votes(ABC):
         if self._votes is None:
             self._votes = self.tensor()
         return function(self._votes, *others)
+
+    def with_weight(self, weight: Tensor, space: PoseSpace) -> Votes:
+        """The votes that the same children would cast with another weight, in another pose space.
+
+        For what a routing learns per child and parent beside the poses, such as logits.
+
+        Shape: weight `[rows, J, *space.weight_shape]` with the rows of `self.weight`, or without rows if all
+        children share it; J may differ.
+
+        Example:
+            >>> from torchcaps.poses import VectorPose
+            >>> from torchcaps.votes import DenseVotes
+            >>> votes = DenseVotes(torch.ones(2, 6, 8), torch.ones(6, 3, 8, 16))
+            >>> votes.with_weight(torch.ones(6, 3, 8, 1), VectorPose(8, 1)).tensor().shape
+            torch.Size([2, 1, 6, 3, 1])
+        """
+        votes = copy(self)
+        votes.weight, votes.space = at_least_float32(weight), space
+        votes._votes = votes._unfolded = None
+        return votes
 
     @property
     def batch(self) -> int:

@@ -50,6 +50,13 @@ class ClassVotes(Votes):
         offset[:, :, column_element] = columns[None, :]
         return offset
 
+    def with_weight(self, weight: Tensor, space: PoseSpace) -> Votes:
+        """See `Votes.with_weight`; coordinates are not added to these votes."""
+        votes = super().with_weight(weight, space)
+        assert isinstance(votes, ClassVotes)
+        votes.coordinates = False
+        return votes
+
     def unfold(self) -> Tensor:
         """Poses by position and type, `[B, H·W, C, D_in]`."""
         return self.pose.unflatten(1, (-1, self.types))
