@@ -34,6 +34,7 @@ ROUTINGS: dict[str, Options] = {
     "em-fixed": {"routing": "em", "covariance": "fixed", "sigma": 0.7},
     "em-mixing-layer": {"routing": "em", "activation": "mixing_layer"},
     "em-shared-beta": {"routing": "em", "share_beta": True},
+    "self-attention": {"routing": "self_attention"},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.

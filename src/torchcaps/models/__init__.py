@@ -1,6 +1,6 @@
 """Published networks and the baselines they are compared with, by name."""
 
-from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
+from torchcaps.models import baselines, capsnet, efficient_capsnet, matrix_capsnet, shared_capsnet
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
 from torchcaps.models.registry import ModelInfo, create_model, list_models, model_info, register_model
@@ -15,6 +15,7 @@ __all__ = [
     "capsnet",
     "capsule_inputs",
     "create_model",
+    "efficient_capsnet",
     "list_models",
     "list_pretrained",
     "matrix_capsnet",

@@ -10,6 +10,7 @@ from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.kmeans import KMeansRouting
+from torchcaps.routing.self_attention import SelfAttentionRouting
 from torchcaps.routing.uniform import UniformRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
@@ -18,13 +19,14 @@ register_routing("uniform")(UniformRouting)
 register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
+register_routing("self_attention")(SelfAttentionRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'kmeans', 'uniform']
+    ['dynamic', 'em', 'kmeans', 'self_attention', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -62,6 +64,7 @@ __all__ = [
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
+    "SelfAttentionRouting",
     "UniformRouting",
     "create_routing",
     "list_routings",
