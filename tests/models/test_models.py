@@ -22,6 +22,9 @@ THIN: dict[str, dict[str, Any]] = {
     "capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_small": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_cnn": {"channels": (4, 4, 4), "hidden": (32, 32), "dropout": 0},
+    "efficient_capsnet": {"decoder": (16, 16)},
+    "efficient_capsnet_norb": {},
+    "efficient_capsnet_overlap": {"decoder": (16, 16)},
     "matrix_capsnet": {"channels": 4, "types": (2, 3, 2)},
     "matrix_capsnet_small": {"channels": 4, "types": (2, 2, 3)},
     "norb_cnn": {},
@@ -108,7 +111,7 @@ def test_trace_ends_where_forward_does(name: str) -> None:
     torch.testing.assert_close(last.activation, output.scores, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(last.logits, output.logits, atol=1e-3, rtol=1e-3)
     for layer in trace:
-        assert len(layer.iterations) == 3
+        assert len(layer.iterations) == model.get_submodule(layer.name).routing.iterations
         for routed in layer.iterations:
             assert routed.coupling is not None
             assert routed.coupling.numel() * layer.votes.shape[-1] == layer.votes.numel()

@@ -135,7 +135,10 @@ def efficient_capsnet(**options: Any) -> EfficientCapsNet:
 @register_model(recipe=RECIPE)
 def efficient_capsnet_overlap(**options: Any) -> EfficientCapsNet:
     """The paper's network for overlapping digits: 155 K parameters on 36×36, and a decoder."""
-    layout = {"strides": (1, 1, 2, 2), "primary_kernel": 5, "primary_stride": 2}
+    layout: dict[str, Any] = {"strides": (1, 1, 2, 2)}
+    if options.get("image_size") in (36, (36, 36)):
+        # As published: its 6×6 map loses a row and a column. For other sizes the kernel covers the map.
+        layout |= {"primary_kernel": 5, "primary_stride": 2}
     return EfficientCapsNet(**{**layout, **options})
 
 
