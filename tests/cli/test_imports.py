@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 Run = Callable[..., None]
 SOURCE = Path(__file__).parents[2] / "src"
 MODELS = """
+from torch import nn
+from torchcaps import Capsules, SharedCaps
 from torchcaps.models import register_model
-from torchcaps.models.shared_capsnet import SharedCapsNet
-from torchcaps.routing import register_routing, DynamicRouting
+from torchcaps.poses import VectorPose, register_pose_space
+from torchcaps.routing import DynamicRouting, register_routing
 
 
 @register_routing("my_routing")
@@ -22,9 +26,23 @@ class MyRouting(DynamicRouting):
     pass
 
 
-@register_model(recipe={"loss": {"name": "margin"}})
-def my_capsnet(**options) -> SharedCapsNet:
-    return SharedCapsNet(stages=((4,), (4,)), **options)
+@register_pose_space("my_pose")
+class MyPose(VectorPose):
+    def compose(self, pose, weight):
+        return super().compose(pose, weight).sin()
+
+
+@register_model(recipe={"loss": {"name": "cross_entropy"}})
+class my_capsnet(nn.Module):
+    def __init__(self, num_classes, in_channels, image_size, routing="dynamic"):
+        super().__init__()
+        self.features = nn.Conv2d(in_channels, 8, 5, stride=4)
+        self.drop = nn.Dropout(0.1)
+        self.classes = SharedCaps(8, num_classes, 4, pose="my_pose", routing=routing)
+
+    def forward(self, images):
+        places = self.drop(self.features(images)).flatten(2).transpose(1, 2)
+        return self.classes(Capsules.from_vectors(places)).logits
 """
 DATA = """
 import torch
@@ -40,7 +58,8 @@ def my_stripes(split="train", *, data_dir=None):
     images[labels == 1, :, :, ::4] = 255
     return ImageSet(images, labels, ("rows", "columns"))
 """
-TRAIN = ["train", "--model", "my_capsnet", "--data", "my_stripes", "--epochs", "1", "--out", "mine"]
+TRAIN = ["train", "--model", "my_capsnet", "--data", "my_stripes", "--epochs", "2"]
+TRAIN += ["--set", "training.batch_size=4", "--set", "model.options.routing=my_routing"]
 
 
 @pytest.fixture
@@ -70,14 +89,19 @@ def torchcaps(*words: str, code: int = 0, launcher: tuple[str, ...] = ()) -> str
 
 @pytest.mark.usefixtures("package")
 def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None:
-    routing = ["--set", "model.options.routing=my_routing"]
-    torchcaps("--import", "my_capsules", *TRAIN, *routing, "--budget", "0s")
+    torchcaps("--import", "my_capsules", *TRAIN, "--out", "whole")
+    torchcaps("--import", "my_capsules", *TRAIN, "--out", "mine", "--budget", "0s")
+    assert 0 < json.loads(Path("mine/result.json").read_text())["step"] < 10
     resume = ["train", "--resume", "--out", "mine"]
     hint = "The run was started with: torchcaps --import my_capsules train"
     assert hint in torchcaps(*resume, code=2)
     torchcaps("--import", "my_capsules", *resume)
     result = json.loads(Path("mine/result.json").read_text())
-    assert result["status"] == "ended"
+    assert (result["status"], result["step"]) == ("ended", 10)
+    weights, wanted = (load_file(f"{run}/last.safetensors") for run in ("mine", "whole"))
+    assert weights.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        assert torch.equal(weights[name], tensor), name
     assert hint in torchcaps("evaluate", "mine", code=1)
     assert '"count": 20' in torchcaps("--import", "my_capsules", "evaluate", "mine", "--json")
 
@@ -86,7 +110,7 @@ def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None
 @pytest.mark.usefixtures("package")
 def test_every_process_of_torchrun_imports_the_package() -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    assert "2 × cpu" in torchcaps("--import", "my_capsules", *TRAIN, launcher=launcher)
+    assert "2 × cpu" in torchcaps("--import", "my_capsules", *TRAIN, "--out", "mine", launcher=launcher)
 
 
 @pytest.fixture
@@ -148,8 +172,6 @@ def test_an_error_in_a_module_is_named_with_its_line(
 def test_a_wrong_import_is_named(
     words: list[str], message: str, run: Run, capsys: pytest.CaptureFixture
 ) -> None:
-    import torch  # noqa: F401 (for the file of the same name)
-
     Path("torch.py").write_text("")
     run(*words, code=2)
     assert message in capsys.readouterr().err
