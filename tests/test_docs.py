@@ -77,6 +77,7 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "em-diagonal": (em("diagonal"), "none", "none"),
     "em-diagonal-mdl": (em("diagonal", "mdl"), "none", "none"),
     "heinsen": ({"routing": "heinsen"}, "none", "none"),
+    "self_routing": ({"routing": "self_routing"}, "none", "none"),
 }
 
 

@@ -45,6 +45,8 @@ def test_iterations_are_a_whole_number(name: str, iterations: Any) -> None:
         ("kmeans", {"metric": "cosin"}),
         ("kmeans", {"temperature": -1}),
         ("kmeans", {"temperature": "hot"}),
+        ("self_routing", {"in_dim": 0}),
+        ("self_routing", {"rows": "6"}),
         ("uniform", {"squash": None}),
         ("uniform", {"parents": 0}),
     ],

@@ -36,6 +36,7 @@ OPERATIONS = {
     "kmeans": (2, 3),
     "em": (5, 5),
     "heinsen": (5, 5),
+    "self_routing": (2, 0),
 }
 
 

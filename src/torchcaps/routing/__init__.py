@@ -11,6 +11,7 @@ from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.heinsen import HeinsenRouting
 from torchcaps.routing.kmeans import KMeansRouting
+from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
@@ -20,13 +21,14 @@ register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
 register_routing("heinsen")(HeinsenRouting)
+register_routing("self_routing")(SelfRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'heinsen', 'kmeans', 'uniform']
+    ['dynamic', 'em', 'heinsen', 'kmeans', 'self_routing', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -65,6 +67,7 @@ __all__ = [
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
+    "SelfRouting",
     "UniformRouting",
     "create_routing",
     "list_routings",
