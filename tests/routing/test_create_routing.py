@@ -99,7 +99,8 @@ def test_a_routing_made_for_other_parents_is_refused() -> None:
         create_routing("em", parents=2)(VOTES, torch.ones(2, 5))
 
 
-@pytest.mark.parametrize("name", list_routings())
+# In self-attention the start is a prior, which the agreement of the votes changes at once.
+@pytest.mark.parametrize("name", [name for name in list_routings() if name != "self_attention"])
 def test_start_is_where_the_iteration_begins(name: str) -> None:
     start = torch.rand(2, 1, 5, 3).softmax(-1)
     votes = SharedVotes(torch.randn(2, 5, 4), torch.randn(3, 4, 4))

@@ -65,6 +65,14 @@ def test_votes_that_cancel_are_shared_evenly() -> None:
     )
 
 
+def test_a_start_is_a_prior() -> None:
+    pose = torch.tensor([[[1.0, 2.0], [-1.0, -2.0]]])
+    votes = DenseVotes(pose, torch.eye(2).repeat(2, 3, 1, 1))
+    start = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]]]])
+    routed = SelfAttentionRouting(parents=3)(votes, torch.ones(1, 2), start, coupling=True)
+    torch.testing.assert_close(routed.coupling, start)
+
+
 def test_a_parent_whose_votes_agree_gets_more() -> None:
     weight = torch.stack(
         [torch.eye(2).repeat(4, 1, 1), torch.eye(2) * torch.tensor([1, -1, 1, -1.0])[:, None, None]], 1
