@@ -76,6 +76,7 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "em-full-mdl": (em("full", "mdl"), "all", "none"),
     "em-diagonal": (em("diagonal"), "none", "none"),
     "em-diagonal-mdl": (em("diagonal", "mdl"), "none", "none"),
+    "inverted-attention": ({"routing": "inverted_attention"}, "none", "none"),
 }
 
 

@@ -29,7 +29,13 @@ FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
 
 # Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
-OPERATIONS = {"uniform": (2, 0), "dynamic": (2, 2), "kmeans": (2, 3), "em": (5, 5)}
+OPERATIONS = {
+    "dynamic": (2, 2),
+    "em": (5, 5),
+    "inverted_attention": (2, 2),
+    "kmeans": (2, 3),
+    "uniform": (2, 0),
+}
 
 
 class Case(NamedTuple):

@@ -9,6 +9,7 @@ from torchcaps._registry import Registry, suggest
 from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
+from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.uniform import UniformRouting
 
@@ -18,13 +19,14 @@ register_routing("uniform")(UniformRouting)
 register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
+register_routing("inverted_attention")(InvertedAttentionRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'kmeans', 'uniform']
+    ['dynamic', 'em', 'inverted_attention', 'kmeans', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -59,6 +61,7 @@ def routing_options(name: str) -> list[str]:
 __all__ = [
     "DynamicRouting",
     "EMRouting",
+    "InvertedAttentionRouting",
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
