@@ -36,6 +36,8 @@ ROUTINGS: dict[str, Options] = {
     "em-shared-beta": {"routing": "em", "share_beta": True},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
     "inverted-attention": {"routing": "inverted_attention"},
+    "variational": {"routing": "variational"},
+    "variational-full": {"routing": "variational", "covariance": "full"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.
 LEAKY: dict[str, Options] = {"dynamic-leaky": {"routing": "dynamic", "leaky": True}}

@@ -35,6 +35,7 @@ OPERATIONS = {
     "inverted_attention": (2, 2),
     "kmeans": (2, 3),
     "uniform": (2, 0),
+    "variational": (5, 5),
 }
 
 

@@ -12,6 +12,7 @@ from torchcaps.routing.em import EMRouting
 from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.uniform import UniformRouting
+from torchcaps.routing.variational import VariationalRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
 register_routing = ROUTINGS.register
@@ -20,13 +21,14 @@ register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
 register_routing("inverted_attention")(InvertedAttentionRouting)
+register_routing("variational")(VariationalRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'inverted_attention', 'kmeans', 'uniform']
+    ['dynamic', 'em', 'inverted_attention', 'kmeans', 'uniform', 'variational']
     """
     return ROUTINGS.names()
 
@@ -66,6 +68,7 @@ __all__ = [
     "Routing",
     "RoutingOutput",
     "UniformRouting",
+    "VariationalRouting",
     "create_routing",
     "list_routings",
     "register_routing",
