@@ -10,10 +10,12 @@ from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.heinsen import HeinsenRouting
+from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.self_attention import SelfAttentionRouting
 from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
+from torchcaps.routing.variational import VariationalRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
 register_routing = ROUTINGS.register
@@ -24,13 +26,16 @@ register_routing("em")(EMRouting)
 register_routing("self_attention")(SelfAttentionRouting)
 register_routing("heinsen")(HeinsenRouting)
 register_routing("self_routing")(SelfRouting)
+register_routing("inverted_attention")(InvertedAttentionRouting)
+register_routing("variational")(VariationalRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
-    >>> list_routings()
-    ['dynamic', 'em', 'heinsen', 'kmeans', 'self_attention', 'self_routing', 'uniform']
+    >>> list_routings()  # doctest: +NORMALIZE_WHITESPACE
+    ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_attention', 'self_routing',
+     'uniform', 'variational']
     """
     return ROUTINGS.names()
 
@@ -66,12 +71,14 @@ __all__ = [
     "DynamicRouting",
     "EMRouting",
     "HeinsenRouting",
+    "InvertedAttentionRouting",
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
     "SelfAttentionRouting",
     "SelfRouting",
     "UniformRouting",
+    "VariationalRouting",
     "create_routing",
     "list_routings",
     "register_routing",
