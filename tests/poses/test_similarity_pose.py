@@ -16,6 +16,7 @@ from torchcaps.testing import (
     assert_gradcheck,
     assert_gradient_accurate,
 )
+from torchcaps.votes import ClassVotes
 
 SPACE = SimilarityPose()
 
@@ -57,12 +58,11 @@ def test_scale_and_angle_have_finite_slopes_at_zero() -> None:
 
 
 def test_coordinates_are_added_to_the_place() -> None:
-    layer = ClassCaps(1, 1, pose="similarity", routing="em")
+    pose = torch.zeros(1, 2, 4, 1, 4)
     still, moved = (
-        ClassCaps.votes(layer, Capsules(torch.zeros(1, 2, 4, 1, 4), torch.ones(1, 2, 4, 1))),
-        layer.votes(Capsules(torch.zeros(1, 2, 4, 1, 4), torch.ones(1, 2, 4, 1))),
+        ClassVotes(pose, torch.ones(1, 1, 4), "similarity", coordinates=coordinates)
+        for coordinates in (False, True)
     )
-    still.coordinates = False
     added = (moved.tensor() - still.tensor())[0, 0, :, 0].view(2, 4, 4)
     torch.testing.assert_close(added[1, 3], torch.tensor([0.0, 0.0, 3.5 / 4, 1.5 / 2]))  # x, y last
 
