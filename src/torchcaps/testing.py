@@ -218,6 +218,43 @@ def assert_gradient_accurate(
         )
 
 
+def assert_viewpoint_equivariant(
+    layer: CapsuleLayer, capsules: Capsules, *, transform: Tensor | None = None, atol: float = 1e-5
+) -> None:
+    """A change of viewpoint of all children moves the parents in the same way and changes nothing else.
+
+    Couplings and activations stay, and the poses of the parents are those before, moved. Whether this holds
+    depends on routing, pose space and kind of transform: docs/viewpoint.md has the table. Coordinate addition
+    breaks it, as positions do not move.
+
+    Args:
+        layer: the layer; its pose space must say how poses move (`PoseSpace.move`).
+        capsules: children that fit it.
+        transform: the change of viewpoint; by default a random one of the widest kind that the space has.
+        atol: largest difference of couplings and activations, and largest distance of poses, that is
+            accepted.
+
+    Example:
+        >>> from torchcaps import Capsules, DenseCaps
+        >>> options = {"routing": "em", "covariance": "rows", "activation": "mixing"}
+        >>> layer = DenseCaps(20, 16, 3, 16, pose="matrix", **options)
+        >>> children = Capsules(torch.randn(2, 20, 16), torch.rand(2, 20))
+        >>> assert_viewpoint_equivariant(layer, children, atol=1e-3)
+    """
+    space = layer.space
+    if transform is None:
+        transform = space.random_transform()
+    moved = Capsules(space.move(capsules.pose, transform), capsules.activation)
+    for form in _forms(layer, capsules).values():
+        before, after = form(layer, capsules), form(layer, moved)
+        if before.coupling is not None and after.coupling is not None:
+            _assert_close(after.coupling, before.coupling, atol, "couplings after a change of viewpoint")
+        _assert_close(after.activation, before.activation, atol, "activations after a change of viewpoint")
+        # Not number by number: two poses that are stored differently may be the same rotation.
+        distance = space.distance(after.pose, space.move(before.pose, transform)).sqrt()
+        _assert_close(distance, torch.zeros_like(distance), atol, "poses, moved by a change of viewpoint")
+
+
 def _gradients(layer: CapsuleLayer, capsules: Capsules, form: Form) -> Tensor:
     """All gradients of the outputs' sum in one float64 vector."""
     inputs = Capsules(*(values.clone().requires_grad_() for values in capsules))
