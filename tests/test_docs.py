@@ -77,6 +77,7 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "em-diagonal": (em("diagonal"), "none", "none"),
     "em-diagonal-mdl": (em("diagonal", "mdl"), "none", "none"),
     "inverted-attention": ({"routing": "inverted_attention"}, "none", "none"),
+    "sinkhorn": ({"routing": "sinkhorn"}, "all", "none"),
     "variational": ({"routing": "variational"}, "none", "none"),
     "variational-full": ({"routing": "variational", "covariance": "full"}, "all", "none"),
 }

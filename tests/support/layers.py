@@ -36,6 +36,8 @@ ROUTINGS: dict[str, Options] = {
     "em-shared-beta": {"routing": "em", "share_beta": True},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
     "inverted-attention": {"routing": "inverted_attention"},
+    "sinkhorn": {"routing": "sinkhorn"},
+    "sinkhorn-shares": {"routing": "sinkhorn", "learn_shares": True, "temperature": 1.0, "steps": 2},
     "variational": {"routing": "variational"},
     "variational-full": {"routing": "variational", "covariance": "full"},
 }

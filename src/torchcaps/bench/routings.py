@@ -34,6 +34,7 @@ OPERATIONS = {
     "em": (5, 5),
     "inverted_attention": (2, 2),
     "kmeans": (2, 3),
+    "sinkhorn": (5, 0),
     "uniform": (2, 0),
     "variational": (5, 5),
 }

@@ -11,6 +11,7 @@ from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
+from torchcaps.routing.sinkhorn import SinkhornRouting
 from torchcaps.routing.uniform import UniformRouting
 from torchcaps.routing.variational import VariationalRouting
 
@@ -21,6 +22,7 @@ register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
 register_routing("inverted_attention")(InvertedAttentionRouting)
+register_routing("sinkhorn")(SinkhornRouting)
 register_routing("variational")(VariationalRouting)
 
 
@@ -28,7 +30,7 @@ def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'inverted_attention', 'kmeans', 'uniform', 'variational']
+    ['dynamic', 'em', 'inverted_attention', 'kmeans', 'sinkhorn', 'uniform', 'variational']
     """
     return ROUTINGS.names()
 
@@ -67,6 +69,7 @@ __all__ = [
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
+    "SinkhornRouting",
     "UniformRouting",
     "VariationalRouting",
     "create_routing",
