@@ -97,6 +97,7 @@ def amounts(layer: DenseCaps | ConvCaps, capsules: Capsules) -> tuple[Tensor, Te
 
 
 def test_parents_get_equal_amounts() -> None:
+    torch.manual_seed(0)
     capsules = children((30, 4), dtype=double)
     worst = []
     for steps in (1, 5, 25, 400):
@@ -119,6 +120,7 @@ def test_amounts_on_a_grid_can_be_reached() -> None:
 
 
 def test_learned_shares_are_the_amounts() -> None:
+    torch.manual_seed(0)
     routing = SinkhornRouting(3, steps=400, learn_shares=True).double()
     with torch.no_grad():
         routing.log_share.copy_(torch.tensor([0.5, 0.3, 0.2]).log())
