@@ -47,6 +47,7 @@ TABLE: dict[str, tuple[Options, str]] = {
     "`em`, rows, mixing": (em("rows", "mixing"), "yes yes yes  yes yes yes  refused"),
     "`heinsen`": ({"routing": "heinsen"}, "no no no  no no no  refused"),
     "`self_routing`": ({"routing": "self_routing"}, "no no no  no no no  no"),
+    "`sinkhorn`": ({"routing": "sinkhorn"}, "yes no no  yes yes no  yes"),
     "`self_attention`": ({"routing": "self_attention"}, "yes no no  yes no no  refused"),
     "`inverted_attention`": ({"routing": "inverted_attention"}, "no no no  no no no  refused"),
     "`variational`, diagonal (published)": ({"routing": "variational"}, "no no no  no no no  refused"),

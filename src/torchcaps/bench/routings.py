@@ -38,6 +38,7 @@ OPERATIONS = {
     "kmeans": (2, 3),
     "self_attention": (4, 2),
     "self_routing": (2, 0),
+    "sinkhorn": (5, 0),
     "uniform": (2, 0),
     "variational": (5, 5),
 }

@@ -14,6 +14,7 @@ from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.self_attention import SelfAttentionRouting
 from torchcaps.routing.self_routing import SelfRouting
+from torchcaps.routing.sinkhorn import SinkhornRouting
 from torchcaps.routing.uniform import UniformRouting
 from torchcaps.routing.variational import VariationalRouting
 
@@ -27,6 +28,7 @@ register_routing("self_attention")(SelfAttentionRouting)
 register_routing("heinsen")(HeinsenRouting)
 register_routing("self_routing")(SelfRouting)
 register_routing("inverted_attention")(InvertedAttentionRouting)
+register_routing("sinkhorn")(SinkhornRouting)
 register_routing("variational")(VariationalRouting)
 
 
@@ -35,7 +37,7 @@ def list_routings() -> list[str]:
 
     >>> list_routings()  # doctest: +NORMALIZE_WHITESPACE
     ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_attention', 'self_routing',
-     'uniform', 'variational']
+     'sinkhorn', 'uniform', 'variational']
     """
     return ROUTINGS.names()
 
@@ -77,6 +79,7 @@ __all__ = [
     "RoutingOutput",
     "SelfAttentionRouting",
     "SelfRouting",
+    "SinkhornRouting",
     "UniformRouting",
     "VariationalRouting",
     "create_routing",
