@@ -22,13 +22,16 @@ THIN: dict[str, dict[str, Any]] = {
     "capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_small": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_cnn": {"channels": (4, 4, 4), "hidden": (32, 32), "dropout": 0},
+    "capsule_head": {"backbone": "preact", "types": 4, "pose_dim": 4},
+    "dense_trunk": {"backbone": "conv5"},
     "matrix_capsnet": {"channels": 4, "types": (2, 3, 2)},
     "matrix_capsnet_small": {"channels": 4, "types": (2, 2, 3)},
     "norb_cnn": {},
     "pooled_cnn": {"stages": ((8, 8), (8,)), "hidden": 8},
+    "pooled_trunk": {"backbone": "resnet20"},
     "shared_capsnet": {"stages": ((8, 8), (8,))},
 }
-CAPSULES = [name for name in THIN if not name.endswith("cnn")]
+CAPSULES = [name for name in THIN if not name.endswith(("cnn", "trunk"))]
 # Each size with another number of channels and classes.
 SIZES = [(24, 1, 2), (28, 2, 10), (32, 3, 100), (48, 4, 5), (96, 1, 3), ((24, 40), 2, 4), ((33, 27), 1, 7)]
 
@@ -108,7 +111,7 @@ def test_trace_ends_where_forward_does(name: str) -> None:
     torch.testing.assert_close(last.activation, output.scores, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(last.logits, output.logits, atol=1e-3, rtol=1e-3)
     for layer in trace:
-        assert len(layer.iterations) == 3
+        assert len(layer.iterations) == model.get_submodule(layer.name).routing.iterations
         for routed in layer.iterations:
             assert routed.coupling is not None
             assert routed.coupling.numel() * layer.votes.shape[-1] == layer.votes.numel()

@@ -4,6 +4,7 @@ from torchcaps.layers.base import CapsuleLayer
 from torchcaps.layers.conv import ClassCaps, ConvCaps
 from torchcaps.layers.decoder import Decoder
 from torchcaps.layers.dense import DenseCaps, SharedCaps
+from torchcaps.layers.normalized_primary import NormalizedPrimaryCaps
 from torchcaps.layers.primary import MatrixPrimaryCaps, PrimaryCaps
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Decoder",
     "DenseCaps",
     "MatrixPrimaryCaps",
+    "NormalizedPrimaryCaps",
     "PrimaryCaps",
     "SharedCaps",
 ]

@@ -2,10 +2,13 @@
 
 from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
+from torchcaps.models.capsule_head import CapsuleHead
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
 from torchcaps.models.registry import ModelInfo, create_model, list_models, model_info, register_model
+from torchcaps.models.trunks import create_trunk, list_trunks
 
 __all__ = [
+    "CapsuleHead",
     "CapsuleModel",
     "LayerHistory",
     "Model",
@@ -15,8 +18,10 @@ __all__ = [
     "capsnet",
     "capsule_inputs",
     "create_model",
+    "create_trunk",
     "list_models",
     "list_pretrained",
+    "list_trunks",
     "matrix_capsnet",
     "model_info",
     "pretrained_path",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -29,6 +30,8 @@ class UniformRouting(Routing):
         >>> UniformRouting()(votes, torch.ones(1, 4), coupling=True).coupling[0, 0, 0]
         tensor([0.5000, 0.5000])
     """
+
+    uses_activation: ClassVar[bool] = False
 
     def __init__(self, parents: int = 1, *, squash: str = "hinton") -> None:
         super().__init__(parents, iterations=1)
