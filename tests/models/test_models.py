@@ -19,6 +19,8 @@ from torchcaps.routing import EMRouting
 
 # Fewer channels where only the form is looked at; the true widths are counted in test_weight_counts.
 THIN: dict[str, dict[str, Any]] = {
+    "aff_capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
+    "aff_capsnet_small": {"channels": 8, "types": 2},
     "capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_small": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_cnn": {"channels": (4, 4, 4), "hidden": (32, 32), "dropout": 0},

@@ -1,6 +1,6 @@
 """Published networks and the baselines they are compared with, by name."""
 
-from torchcaps.models import baselines, capsnet, matrix_capsnet, shared_capsnet
+from torchcaps.models import aff_capsnet, baselines, capsnet, matrix_capsnet, shared_capsnet
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.capsule_head import CapsuleHead
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
@@ -14,6 +14,7 @@ __all__ = [
     "Model",
     "ModelInfo",
     "Output",
+    "aff_capsnet",
     "baselines",
     "capsnet",
     "capsule_inputs",
