@@ -35,6 +35,9 @@ ROUTINGS: dict[str, Options] = {
     "em-mixing-layer": {"routing": "em", "activation": "mixing_layer"},
     "em-shared-beta": {"routing": "em", "share_beta": True},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
+    "heinsen": {"routing": "heinsen"},
+    "heinsen-bias": {"routing": "heinsen", "bias": True},
+    "self_routing": {"routing": "self_routing"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.
 LEAKY: dict[str, Options] = {"dynamic-leaky": {"routing": "dynamic", "leaky": True}}

@@ -9,7 +9,9 @@ from torchcaps._registry import Registry, suggest
 from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
+from torchcaps.routing.heinsen import HeinsenRouting
 from torchcaps.routing.kmeans import KMeansRouting
+from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
@@ -18,13 +20,15 @@ register_routing("uniform")(UniformRouting)
 register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
+register_routing("heinsen")(HeinsenRouting)
+register_routing("self_routing")(SelfRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'kmeans', 'uniform']
+    ['dynamic', 'em', 'heinsen', 'kmeans', 'self_routing', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -59,9 +63,11 @@ def routing_options(name: str) -> list[str]:
 __all__ = [
     "DynamicRouting",
     "EMRouting",
+    "HeinsenRouting",
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
+    "SelfRouting",
     "UniformRouting",
     "create_routing",
     "list_routings",
