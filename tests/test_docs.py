@@ -78,6 +78,7 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "em-diagonal-mdl": (em("diagonal", "mdl"), "none", "none"),
     "heinsen": ({"routing": "heinsen"}, "none", "none"),
     "self_routing": ({"routing": "self_routing"}, "none", "none"),
+    "inverted-attention": ({"routing": "inverted_attention"}, "none", "none"),
 }
 
 

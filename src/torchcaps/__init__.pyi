@@ -5,6 +5,7 @@ from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.layers import CapsuleLayer as CapsuleLayer
 from torchcaps.layers import ClassCaps as ClassCaps
+from torchcaps.layers import ConcurrentCaps as ConcurrentCaps
 from torchcaps.layers import ConvCaps as ConvCaps
 from torchcaps.layers import Decoder as Decoder
 from torchcaps.layers import DenseCaps as DenseCaps

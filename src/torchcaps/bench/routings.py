@@ -37,6 +37,7 @@ OPERATIONS = {
     "em": (5, 5),
     "heinsen": (5, 5),
     "self_routing": (2, 0),
+    "inverted_attention": (2, 2),
 }
 
 

@@ -1,6 +1,7 @@
 """Capsule layers, each usable alone inside any network."""
 
 from torchcaps.layers.base import CapsuleLayer
+from torchcaps.layers.concurrent import ConcurrentCaps
 from torchcaps.layers.conv import ClassCaps, ConvCaps
 from torchcaps.layers.decoder import Decoder
 from torchcaps.layers.dense import DenseCaps, SharedCaps
@@ -10,6 +11,7 @@ from torchcaps.layers.primary import MatrixPrimaryCaps, PrimaryCaps
 __all__ = [
     "CapsuleLayer",
     "ClassCaps",
+    "ConcurrentCaps",
     "ConvCaps",
     "Decoder",
     "DenseCaps",

@@ -10,6 +10,7 @@ from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
 from torchcaps.routing.heinsen import HeinsenRouting
+from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
@@ -22,13 +23,14 @@ register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
 register_routing("heinsen")(HeinsenRouting)
 register_routing("self_routing")(SelfRouting)
+register_routing("inverted_attention")(InvertedAttentionRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'heinsen', 'kmeans', 'self_routing', 'uniform']
+    ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_routing', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -64,6 +66,7 @@ __all__ = [
     "DynamicRouting",
     "EMRouting",
     "HeinsenRouting",
+    "InvertedAttentionRouting",
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
