@@ -26,6 +26,9 @@ def weights(name: str, **options: Any) -> int:
         # The CIFAR ResNet-20 of He et al. 2016, and the CNNs of Hahn et al. 2019 on one camera of smallNORB.
         ("pooled_trunk", {"in_channels": 3, "image_size": 32}, 269_722),
         ("pooled_trunk", {**MONO, "backbone": "conv6"}, 144_309),
+        ("self_routing_resnet20", {**MONO, "backbone": "conv6"}, 814_960),
+        ("heinsen_capsnet", {**NORB, "image_size": 96}, 271_688),
+        ("inverted_capsnet", {"in_channels": 3, "image_size": 32}, 1_828_817),
         ("dense_trunk", {**MONO, "backbone": "conv6", "channels": 512}, 775_477),
     ],
 )

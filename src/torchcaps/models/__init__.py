@@ -1,6 +1,15 @@
 """Published networks and the baselines they are compared with, by name."""
 
-from torchcaps.models import aff_capsnet, baselines, capsnet, matrix_capsnet, shared_capsnet
+from torchcaps.models import (
+    aff_capsnet,
+    baselines,
+    capsnet,
+    heinsen_capsnet,
+    inverted_capsnet,
+    matrix_capsnet,
+    self_routing_net,
+    shared_capsnet,
+)
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.capsule_head import CapsuleHead
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
@@ -20,6 +29,8 @@ __all__ = [
     "capsule_inputs",
     "create_model",
     "create_trunk",
+    "heinsen_capsnet",
+    "inverted_capsnet",
     "list_models",
     "list_pretrained",
     "list_trunks",
@@ -27,5 +38,6 @@ __all__ = [
     "model_info",
     "pretrained_path",
     "register_model",
+    "self_routing_net",
     "shared_capsnet",
 ]
