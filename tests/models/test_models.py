@@ -35,9 +35,12 @@ THIN: dict[str, dict[str, Any]] = {
     "pooled_trunk": {"backbone": "resnet20"},
     "self_routing_resnet20": {"backbone": "conv6", "types": 4, "pose_dim": 4},
     "shared_capsnet": {"stages": ((8, 8), (8,))},
+    "vb_capsnet": {"channels": 4, "types": (2, 2, 3)},
 }
 # Networks that need larger images than the sweep has.
 LEAST = {"heinsen_capsnet": 29}
+# Batch normalization of the logits removes what these add to them.
+WITHOUT_EFFECT = {"vb_capsnet": ("beta_a", "beta_u")}
 ITERATIONS = {"aff_capsnet": 1, "aff_capsnet_small": 1, "inverted_capsnet": 2, "self_routing_resnet20": 1}
 CAPSULES = [name for name in THIN if not name.endswith(("cnn", "trunk"))]
 # Each size with another number of channels and classes.
@@ -88,7 +91,7 @@ def test_any_size_builds_and_trains_one_step(name: str, size: Any, channels: int
     for what, parameter in model.named_parameters():
         assert parameter.grad is not None, what
         assert parameter.grad.isfinite().all(), what
-        assert parameter.grad.any(), what
+        assert parameter.grad.any() or what.endswith(WITHOUT_EFFECT.get(name, ())), what
     optimizer.step()
     assert loss_of(model(images, target), images, target).isfinite()
 

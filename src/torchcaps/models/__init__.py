@@ -9,6 +9,7 @@ from torchcaps.models import (
     matrix_capsnet,
     self_routing_net,
     shared_capsnet,
+    vb_capsnet,
 )
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.capsule_head import CapsuleHead
@@ -40,4 +41,5 @@ __all__ = [
     "register_model",
     "self_routing_net",
     "shared_capsnet",
+    "vb_capsnet",
 ]
