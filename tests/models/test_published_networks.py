@@ -139,3 +139,11 @@ def test_looking_at_the_routing_of_vb_capsnet_does_not_change_it() -> None:
     torch.testing.assert_close(history[-1].pose, layer(children).pose)
     assert not torch.equal(before["norm.pose.running_var"], layer.norm.pose.running_var)
     assert_child_permutation(layer.eval(), children)
+
+
+def test_vb_capsnet_starts_with_small_weights() -> None:
+    model = create_model("vb_capsnet", num_classes=5, in_channels=2, image_size=32)
+    # Glorot: 72 children and 16 types at 9 places, 144 and 16, 16 and 5 classes, 16 numbers each.
+    for layer, sums in [(model.first, 72 + 144), (model.second, 144 + 144), (model.classes, 16 + 5)]:
+        largest = float(layer.weight.detach().abs().max())
+        assert largest == pytest.approx((6 / (16 * sums)) ** 0.5, rel=0.02)
