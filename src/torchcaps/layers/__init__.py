@@ -5,6 +5,7 @@ from torchcaps.layers.concurrent import ConcurrentCaps
 from torchcaps.layers.conv import ClassCaps, ConvCaps
 from torchcaps.layers.decoder import Decoder
 from torchcaps.layers.dense import DenseCaps, SharedCaps
+from torchcaps.layers.normalized_primary import NormalizedPrimaryCaps
 from torchcaps.layers.primary import MatrixPrimaryCaps, PrimaryCaps
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Decoder",
     "DenseCaps",
     "MatrixPrimaryCaps",
+    "NormalizedPrimaryCaps",
     "PrimaryCaps",
     "SharedCaps",
 ]
