@@ -39,7 +39,8 @@ def _mouth(u: np.ndarray, v: np.ndarray, form: Form) -> np.ndarray:
     # The middle line is a parabola whose mean height over the mouth is 0.
     middle = bend * (square - np.float32(0.2))
     slope = 2 * (bend + lips) * u
-    return (np.abs(v - middle) - lips * (1 - square)) / np.sqrt(1 + slope * slope)
+    lip = (np.abs(v - middle) - lips * (1 - square)) / np.sqrt(1 + slope * slope)
+    return np.maximum(lip, np.abs(u) - 1)  # the corners of the mouth
 
 
 def _mouth_shade(u: np.ndarray, v: np.ndarray, form: Form, cover: Cover) -> np.ndarray:

@@ -65,15 +65,13 @@ def backdrop_stamps(numbers: SceneNumbers, options: SceneOptions, wholes: np.nda
     angle, scale = numbers.uniform(-math.pi, math.pi, clutter), numbers.uniform(0.06, 0.14, clutter)
     pose = similarity(place[..., 0], place[..., 1], angle, scale)
     kind = np.concatenate([numbers.integers(2, clutter), np.full((scenes, ovals), 2)], axis=1)
-    aspect = np.concatenate(
-        [np.zeros((scenes, clutter, 1)), numbers.uniform(*OVAL.form[0], ovals, 1)], axis=1
-    )
+    aspects = [np.ones((scenes, clutter, 1)), numbers.uniform(*OVAL.form[0], ovals, 1)]
     paints = [numbers.uniform(0.3, 0.7, clutter), numbers.uniform(0.5, 0.65, ovals)]
     return Stamps(
         type=kind,
         present=np.ones(kind.shape, bool),
         pose=np.concatenate([pose, wholes[:, :ovals]], axis=1),
-        form=aspect,
+        form=np.concatenate(aspects, axis=1),
         brightness=np.concatenate(paints, axis=1),
         texture=np.zeros((*kind.shape, 3)),
     )

@@ -59,7 +59,8 @@ def _crowded(world: World, numbers: SceneNumbers, options: SceneOptions, ranges:
     scale = numbers.uniform(*ranges.scale, options.wholes)
     scale = scale * math.sqrt(4 / max(options.wholes, 4))  # wholes cover a fixed share of the image at most
     angle = np.radians(numbers.uniform(*ranges.angle, options.wholes))
-    x, y = np.moveaxis(spread(numbers, world.whole.radius[kind] * scale, 0.75), -1, 0)
+    radius = np.ones(kind.shape) if options.outline else world.whole.radius[kind]
+    x, y = np.moveaxis(spread(numbers, radius * scale, 0.75), -1, 0)
     wholes = Objects.of(kind, similarity(x, y, angle, scale))
     strays = _loose(world, numbers, ranges, MOST_STRAYS)
     present = np.arange(MOST_STRAYS) < numbers.integers(MOST_STRAYS + 1, 1)
@@ -132,7 +133,7 @@ def _part_sizes(world: World) -> list[np.ndarray]:
 
 
 KINDS = {
-    "parts": Kind(_parts, (0.5, 0.8)),
+    "parts": Kind(_parts, (0.45, 0.9)),
     "single": Kind(_single, (0.55, 0.9), (0.0, 0.1)),
     "scrambled": Kind(_scrambled, (0.5, 0.72), (0.0, 0.1), lambda options: SCRAMBLED_REACH),
     "crowded": Kind(_crowded, (0.34, 0.46)),

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from torchcaps.data.worlds.flat.world import Shape
 
 GAP = 0.7  # dark pixels around each part, which separate parts that touch or overlap
+_MARGIN = 4.0  # pixels around a shape: at sharp corners, the dark gap reaches farther than its width
 _STEP = 8  # windows have sides of so many pixels or a multiple of it, so that many are drawn together
 _WAVES = 2.5  # periods of a texture along one unit of a part
 
@@ -114,7 +115,7 @@ def _windows(shapes: Sequence[Shape], stamps: Stamps, layer: int, size: int) -> 
     pose = stamps.pose[:, layer]
     radius = np.array([shape.radius for shape in shapes])[stamps.type[:, layer]]
     pixels_per_unit = np.sqrt(pose[:, 0] * pose[:, 0] + pose[:, 1] * pose[:, 1]) * (size / 2)
-    reach = radius * pixels_per_unit + GAP + 0.5
+    reach = radius * pixels_per_unit + _MARGIN
     side = np.minimum(size, np.ceil((2 * reach + 1) / _STEP).astype(np.int64) * _STEP)
     # One key for each pair of a type and a side.
     key = np.where(stamps.present[:, layer], stamps.type[:, layer] * (size + 1) + side, -1)
