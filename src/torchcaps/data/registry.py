@@ -25,6 +25,8 @@ MODULES = (
     "datasets.norb",
     "datasets.pairs",
     "worlds.boats",
+    "worlds.faces",
+    "worlds.shapes",
     "worlds.toys",
 )
 
