@@ -30,11 +30,11 @@ CANCELED = 0.01
 FLOORS = {"pose": 1e-4, "activation": 1e-4, "logits": 1e-3, "gradient": 1e-3, "parameters": 1e-3}
 # A gradient of a bfloat16 tensor has 8 bits.
 BFLOAT16_FLOORS = {**FLOORS, "gradient": 2e-2}
-# With fewer votes than dimensions it is a ridge of 1e-10 of the variance in most directions: slopes are steep.
+# With fewer votes than dimensions it is a ridge of 1e-10 of the variance in most directions: steep slopes.
 FULL_COVARIANCE = 5
 FLOAT64_FLOORS = dict.fromkeys(FLOORS, 1e-9)
 
-# Powers of ten of the votes between which float32 is promised to be finite, and accurate: docs/reliability.md.
+# Powers of ten of votes between which float32 is promised to be finite, and accurate: docs/reliability.md.
 # A gradient of EM depends on variances beside ε = 1e-6, others on lengths alone.
 FINITE = (-30.0, 15.0)
 ACCURATE = (-12.0, 12.0)
