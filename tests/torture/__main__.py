@@ -21,7 +21,7 @@ Runner = Callable[[int, int, Callable[[int], None]], tuple[Counter[str], list[di
 
 # Each part: its function, its size, its size with --quick, and its cases in words.
 PARTS: dict[str, tuple[Runner, int, int, str]] = {
-    "numeric": (numeric.run, 100_000, 2_000, "{size:,} samples, {fused:,} of them fused too"),
+    "numeric": (numeric.run, 100_000, 2_000, "{size:,} samples, {fused cases:,} fused too"),
     "kills": (kills.run, 100, 3, "{kills} kills in {runs} runs"),
     "parsers": (parsers.run, 1_000_000, 20_000, "{cases:,} files, {bytes:,} bytes"),
     "lab": (lab.run, 300, 10, "{good:,} good and {hostile:,} hostile requests"),
@@ -50,7 +50,7 @@ def run_part(name: str, seed: int, size: int, console: Console) -> Part:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name, total=total)
         counts, kept = runner(seed, size, lambda step: progress.advance(task, step))
-    named = Counter({"size": size, "fused": counts["fused cases"], **counts})
+    named = Counter({"size": size, **counts})
     return Part(name, seed, words.format_map(named), time.monotonic() - begin, counts, commit, kept)
 
 
@@ -75,7 +75,8 @@ def repeat_case(part: str | None, case: str) -> int:
         return bool(fault)
     found, words = numeric.run_case(int(case))
     print(f"{words}\n{dict(found) or 'nothing is wrong'}")
-    found.pop("fused cases", None)
+    for name in ("fused cases", "compared cases"):
+        found.pop(name, None)
     return any(is_failure(name) for name in found)
 
 

@@ -56,23 +56,20 @@ class Part:
             + self.count("failures")
             + self.count("nonfinite", "float64")
             + self.count("nonfinite", "inside")
-            + self.count("beyond", "inside")
+            + self.count("beyond")
         )
 
     def row(self) -> list[str]:
         """Its line of the table."""
         numeric = self.name == "numeric"
-        inside, outside = (
-            (self.count(kind, "inside"), self.count(kind, "outside")) for kind in ("nonfinite", "beyond")
-        )
-        double = self.count("nonfinite", "float64")
+        promised = self.count("nonfinite", "float64") + self.count("nonfinite", "inside")
         return [
             self.name,
             self.cases,
             f"{self.seconds:.0f}",
             str(self.count("exceptions") + self.count("crashes")),
-            f"{double + inside[0]} (+{inside[1]} outside)" if numeric else "–",
-            f"{outside[0]} (+{outside[1]} outside)" if numeric else "–",
+            f"{promised}, and {self.count('nonfinite', 'outside'):,} out of range" if numeric else "–",
+            f"{self.count('beyond')} of {self.count('compared'):,}" if numeric else "–",
             str(self.failures),
             str(self.seed),
             self.commit,
