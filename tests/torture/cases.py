@@ -13,7 +13,7 @@ from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, list
 from torchcaps.capsules import SQUASHES
 from torchcaps.layers import CapsuleLayer
 
-SAMPLES = 8
+SAMPLES = 16
 """Samples of a batch. Samples are independent, so each is a case of its own."""
 
 # The options of each routing that are drawn from; a routing without an entry has its defaults.

@@ -185,7 +185,12 @@ class Reference:
             # keep such symmetries, which rounding does not.
             votes = self.layer.votes(self.capsules)
             even = votes.uniform()
-            self.start = even.unflatten(1, votes.grid) if votes.grid else even[:, 0]
+            even = even.unflatten(1, votes.grid) if votes.grid else even[:, 0]
+            with torch.no_grad(), self.limits():
+                pose = self.layer(self.capsules, coupling=True, start=even).pose
+            # In leaky routing even shares are not what it starts from.
+            if torch.allclose(pose, self.exact.values[0], rtol=1e-9, atol=0):
+                self.start = even
 
     def compare(self, actual: Result, exact: Result | None = None) -> dict[str, Tensor]:
         """Differences from the reference, or from another result."""
