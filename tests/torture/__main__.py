@@ -35,7 +35,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a small number of cases: about two minutes")
     parser.add_argument("--only", choices=PARTS, help="one part only")
     parser.add_argument("--cases", type=int, help="the size of each part: cases, kills, bytes or seconds")
-    parser.add_argument("--case", help="repeat one case that a run has printed, such as 123 or images:45")
+    parser.add_argument("--case", help="repeat one case that a run has printed, such as em:123 or images:45")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write counts and failing cases")
     parser.add_argument("--record", action="store_true", help="write the table to docs/reliability.md")
     return parser.parse_args(arguments)
@@ -69,11 +69,11 @@ def show(part: Part, console: Console) -> None:
 
 def repeat_case(part: str | None, case: str) -> int:
     """Repeat one case; returns 1 if something is wrong again."""
-    if part == "parsers" or ":" in case:
+    if part == "parsers" or case.partition(":")[0] in parsers.TARGETS:
         fault = parsers.run_case(case)
         print(fault or "nothing is wrong")
         return bool(fault)
-    found, words = numeric.run_case(int(case))
+    found, words = numeric.run_case(case)
     print(f"{words}\n{dict(found) or 'nothing is wrong'}")
     for name in ("fused cases", "compared cases"):
         found.pop(name, None)

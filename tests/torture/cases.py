@@ -1,9 +1,14 @@
-"""Random capsule layers with random children, each drawn from one number."""
+"""Random capsule layers with random children, each drawn from its name, such as `em:42`.
+
+The name has the routing in it, so that another routing does not change the cases of this one.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
@@ -60,7 +65,7 @@ class Draw:
     """A layer and a batch of children.
 
     Attributes:
-        seed: repeats it.
+        name: repeats it.
         precision: `"float32"`, `"float64"`, or `"bfloat16"`: bfloat16 children under autocast.
         layer: in float64 for precision float64, otherwise in float32.
         capsules: the children, in the type that the layer is called with.
@@ -68,7 +73,7 @@ class Draw:
         words: what was drawn, for messages.
     """
 
-    seed: int
+    name: str
     precision: str
     layer: CapsuleLayer
     capsules: Capsules
@@ -79,11 +84,18 @@ class Draw:
         return ", ".join(f"{key}={value}" for key, value in self.words.items())
 
 
-def draw(seed: int) -> Draw:
-    """The draw of this seed."""
-    choose = random.Random(seed)
-    torch.manual_seed(seed)
-    options = draw_options(choose)
+def case_names(seed: int) -> Iterator[str]:
+    """Names of cases without end, every routing in turn; EM, which has most options and most code, twice."""
+    routings = [*list_routings(), "em"]
+    for number in count(seed * 10**7):
+        yield f"{routings[number % len(routings)]}:{number}"
+
+
+def draw(name: str) -> Draw:
+    """The case of this name."""
+    choose = random.Random(name)
+    torch.manual_seed(choose.getrandbits(32))
+    options = draw_options(choose, name.partition(":")[0])
     layer, shape, words = draw_layer(choose, options)
     weight_exponent = 0.0 if choose.random() < 0.9 else choose.uniform(-3, 3)
     with torch.no_grad():
@@ -101,14 +113,12 @@ def draw(seed: int) -> Draw:
         capsules = Capsules(pose.float().to(half), activation.float().to(half))
     low, high = (round(each + weight_exponent, 1) for each in exponents)
     words = {**options, **words, "precision": precision, "exponents": (low, high)}
-    return Draw(seed, precision, layer, capsules, (low, high), words)
+    return Draw(name, precision, layer, capsules, (low, high), words)
 
 
-def draw_options(choose: random.Random) -> dict[str, Any]:
-    """A routing and its options."""
-    # EM has most options and most code.
-    routing = choose.choice([*list_routings(), "em"])
-    options = {"routing": routing}
+def draw_options(choose: random.Random, routing: str) -> dict[str, Any]:
+    """A routing with random options."""
+    options: dict[str, Any] = {"routing": routing}
     for name, values in OPTIONS.get(routing, {}).items():
         options[name] = choose.choice(values)
     if choose.random() < 0.5:  # the published form, which the kernels have

@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from torchcaps import Capsules, kernels
 from torchcaps.layers import CapsuleLayer
-from torture.cases import SAMPLES, Draw, draw
+from torture.cases import SAMPLES, Draw, case_names, draw
 
 MULTIPLE = 100.0
 CANCELED = 0.01
@@ -285,11 +286,11 @@ def within(case: Draw, limits: tuple[float, float]) -> bool:
     return limits[0] <= case.exponents[0] and case.exponents[1] <= limits[1]
 
 
-def run_case(seed: int) -> tuple[Counter[str], str]:
+def run_case(name: str) -> tuple[Counter[str], str]:
     """What went wrong in one draw, and what it was; an exception is one of the things that can go wrong."""
     words = "not drawn"
     try:
-        case = draw(seed)
+        case = draw(name)
         words = str(case)
         return judge(case), words
     except Exception as error:
@@ -300,12 +301,12 @@ def run(seed: int, cases: int, progress: Callable[[int], None]) -> tuple[Counter
     """All counts, and the draws in which something went wrong."""
     total: Counter[str] = Counter()
     kept = []
-    for number in range(-(-cases // SAMPLES)):
-        found, words = run_case(seed * 10**7 + number)
+    for name in islice(case_names(seed), -(-cases // SAMPLES)):
+        found, words = run_case(name)
         total += found
-        for name in ("fused cases", "compared cases"):
-            found.pop(name, 0)
+        for kind in ("fused cases", "compared cases"):
+            found.pop(kind, 0)
         if found:
-            kept.append({"case": seed * 10**7 + number, "found": dict(found), "what": words})
+            kept.append({"case": name, "found": dict(found), "what": words})
         progress(SAMPLES)
     return total, kept
