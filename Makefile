@@ -16,7 +16,7 @@ QUICK := tests/test_capsules.py tests/votes tests/test_losses.py tests/test_pitf
 	--ignore=tests/routing/test_gradient_accuracy.py --ignore=tests/layers/test_compiled.py --ignore=tests/models/test_pretrained.py \
 	--deselect tests/layers/test_capsule_layers.py::test_compiles_whole
 
-.PHONY: test quick test-slow lint lint-python lint-cpp lint-js types layers unit demo format clean
+.PHONY: test quick test-slow torture lint lint-python lint-cpp lint-js types layers unit demo format clean
 
 test: lint types layers unit
 
@@ -62,6 +62,10 @@ unit: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "hypothesis and not slow" -n 2
+
+# Random attacks on numerics, training, parsers and the lab: see docs/reliability.md. TORTURE=--quick for a short run.
+torture: $(READY)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m torture $(TORTURE)
 
 demo: $(READY)
 	$(BIN)/torchcaps demo

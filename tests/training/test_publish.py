@@ -106,6 +106,30 @@ def test_a_file_that_is_not_a_result_is_named(text: str, tmp_path: Path) -> None
         results_page(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metrics": {}},
+        {"metrics": {"test": {"error": {}}}},
+        {"metrics": 7},
+        {"metrics": {"test": {"error": 0.1}, "more": {"accuracy": "high"}}},
+        {"seconds": {}},
+        {"num_params": {}},
+        {"seed": {}},
+        {"recipe": {"model": {"name": 3}, "data": {"name": "digits"}}},
+        {"environment": {"command": 5}},
+    ],
+    ids=str,
+)
+def test_a_result_with_wrong_values_is_named(
+    run: Path, known: str, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    change(record(run, tmp_path), **changes)
+    with pytest.raises(ValueError, match=rf"{known}\.json is not the result of a run") as fault:
+        results_page(tmp_path)
+    assert fault.type is ValueError
+
+
 def test_only_a_run_that_has_ended_gives_a_result(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not the folder of a run"):
         record(tmp_path / "nowhere", tmp_path / "results")

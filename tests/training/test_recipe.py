@@ -87,6 +87,21 @@ def test_the_file_is_named_in_errors(tmp_path: Path) -> None:
         Recipe.from_file(path)
 
 
+@pytest.mark.parametrize("content", [b"name = '\xff'", b"\x80\x81", "name = 'é'".encode("latin-1")])
+def test_a_file_that_is_not_text_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"mine\.toml is not TOML: it is not UTF-8 text") as fault:
+        Recipe.from_file(path)
+    assert fault.type is ValueError
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "{b = " * 20_000])
+def test_deep_nesting_is_an_error_of_the_recipe(text: str) -> None:
+    with pytest.raises(ValueError, match="the recipe is not TOML"):
+        Recipe.from_toml(text)
+
+
 def test_every_key_can_be_set() -> None:
     recipe = default_recipe("capsnet", "mnist")
     for part in dataclasses.fields(recipe):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +127,23 @@ def test_a_damaged_file_is_named(tmp_path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(DataError, match=r"cut\.mat"):
         load("affine_mnist", "test", affnist=path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_unknown_type_is_an_error_and_no_crash(tmp_path: Path, packed: bool) -> None:
+    """scipy looks a type up in a table without checking that it is there."""
+    record = {"image": np.zeros((1600, 3), np.uint8), "label_int": np.array([[1, 2, 3]], np.uint8)}
+    savemat(tmp_path / "a.mat", {"affNISTdata": record}, do_compression=packed)
+    content = bytearray((tmp_path / "a.mat").read_bytes())
+    assert len(load("affine_mnist", "test", affnist=tmp_path / "a.mat")) == 3
+    inner = bytearray(zlib.decompress(content[136:])) if packed else content[128:]
+    assert inner[152] == 2  # the type of the pixels: unsigned bytes
+    inner[152] = 148
+    stored = zlib.compress(inner) if packed else inner
+    head = content[:128] + (struct.pack("<II", 15, len(stored)) if packed else b"")
+    (tmp_path / "a.mat").write_bytes(head + stored)
+    with pytest.raises(DataError, match=r"a\.mat: it is not an affNIST file .*unknown type 148"):
+        load("affine_mnist", "test", affnist=tmp_path / "a.mat")
 
 
 def test_another_shape_is_named(tmp_path: Path) -> None:

@@ -37,8 +37,7 @@ def results_page(results: str | Path = "results") -> str:
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(Path(results).glob("*.json")):
         result = read_record(path)
-        model, data = result["recipe"]["model"]["name"], result["recipe"]["data"]["name"]
-        groups[data, model, command_of(result)].append(result)
+        groups[experiment(result)].append(result)
     columns = ["network", "weights", "data", "error", "other tests", "published", "epochs", "time", "command"]
     return HEAD + markdown(columns, [row(*key, runs) for key, runs in sorted(groups.items())]) + shipped()
 
@@ -52,9 +51,20 @@ def read_record(path: Path) -> dict[str, Any]:
         for name in NEEDED:
             if name not in result:
                 raise ValueError(f"it has no {name!r}")
-    except (ValueError, KeyError, TypeError) as fault:
+        row(*experiment(result), [result])  # so that a wrong value is found while its file is known
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not the result of a run that has ended ({fault})") from None
     return result
+
+
+def experiment(result: dict[str, Any]) -> tuple[str, str, str]:
+    """Data, model and command of a run: runs that differ in the seed alone have the same."""
+    recipe = result["recipe"]
+    names = recipe["data"]["name"], recipe["model"]["name"], command_of(result)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} is not a name")
+    return names
 
 
 def command_of(result: dict[str, Any]) -> str:

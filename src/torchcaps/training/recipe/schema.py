@@ -262,7 +262,13 @@ class Recipe:
     @classmethod
     def from_file(cls, path: str | Path) -> Recipe:
         """Read a recipe from a TOML file."""
-        return cls.from_toml(Path(path).read_text(encoding="utf-8"), str(path))
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as fault:
+            raise ValueError(
+                f"{path} is not TOML: it is not UTF-8 text (byte {fault.start}: {fault.reason})"
+            ) from None
+        return cls.from_toml(text, str(path))
 
     def to_table(self) -> dict[str, Any]:
         """The recipe as nested tables, with plain values first, as TOML requires."""

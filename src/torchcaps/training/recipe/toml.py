@@ -29,6 +29,8 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ValueError(f"{source} is not TOML: {fault}") from None
+    except RecursionError:
+        raise ValueError(f"{source} is not TOML: it is nested too deeply") from None
 
 
 def parse_value(text: str) -> Any:
@@ -39,7 +41,7 @@ def parse_value(text: str) -> Any:
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -1,0 +1,7 @@
+"""`make torture`: random attacks on numerics, training, file parsers and the lab, repeatable by a seed.
+
+    PYTHONPATH=tests python -m torture --quick
+    PYTHONPATH=tests python -m torture --only numeric --case em:4711
+
+pytest does not run these programs. Cases that failed once are in tests/routing/test_torture_cases.py.
+"""
