@@ -76,6 +76,9 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "em-full-mdl": (em("full", "mdl"), "all", "none"),
     "em-diagonal": (em("diagonal"), "none", "none"),
     "em-diagonal-mdl": (em("diagonal", "mdl"), "none", "none"),
+    "heinsen": ({"routing": "heinsen"}, "none", "none"),
+    "self_routing": ({"routing": "self_routing"}, "none", "none"),
+    "inverted-attention": ({"routing": "inverted_attention"}, "none", "none"),
 }
 
 
@@ -83,6 +86,8 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_viewpoint_table_of_the_design(name: str) -> None:
     options, under_rotation, under_any = VIEWPOINTS[name]
     layer = DenseCaps(40, 16, 3, 16, pose="matrix", **options).double()
+    for parameter in layer.routing.parameters():  # at 0, learned couplings are even, and so invariant
+        torch.nn.init.normal_(parameter)
     children = Capsules(torch.randn(2, 40, 16).double() / 2, torch.rand(2, 40).double())
     rotation = torch.linalg.qr(torch.randn(4, 4).double())[0]
     assert preserved(layer, children, rotation) == under_rotation

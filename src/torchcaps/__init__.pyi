@@ -5,10 +5,12 @@ from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.layers import CapsuleLayer as CapsuleLayer
 from torchcaps.layers import ClassCaps as ClassCaps
+from torchcaps.layers import ConcurrentCaps as ConcurrentCaps
 from torchcaps.layers import ConvCaps as ConvCaps
 from torchcaps.layers import Decoder as Decoder
 from torchcaps.layers import DenseCaps as DenseCaps
 from torchcaps.layers import MatrixPrimaryCaps as MatrixPrimaryCaps
+from torchcaps.layers import NormalizedPrimaryCaps as NormalizedPrimaryCaps
 from torchcaps.layers import PrimaryCaps as PrimaryCaps
 from torchcaps.layers import SharedCaps as SharedCaps
 from torchcaps.losses import SpreadMarginSchedule as SpreadMarginSchedule
@@ -16,6 +18,7 @@ from torchcaps.losses import activation_cross_entropy as activation_cross_entrop
 from torchcaps.losses import margin_loss as margin_loss
 from torchcaps.losses import reconstruction_loss as reconstruction_loss
 from torchcaps.losses import spread_loss as spread_loss
+from torchcaps.models import CapsuleHead as CapsuleHead
 from torchcaps.models import Output as Output
 from torchcaps.models import create_model as create_model
 from torchcaps.models import list_models as list_models

@@ -1,16 +1,17 @@
 import pytest
 import torch
 
-from torchcaps import Capsules, kernels
+from torchcaps import Capsules, kernels, list_routings
 from torchcaps.bench import network_rows, routing_rows, scaling_rows
 from torchcaps.bench.routings import ITERATIONS, cases, work
 
 
-@pytest.mark.parametrize("routing", ["dynamic", "em", "kmeans", "uniform"])
+@pytest.mark.parametrize("routing", list_routings())
 def test_votes_are_counted_as_the_layers_compute_them(routing: str) -> None:
     for case in cases(routing).values():
         pose = torch.zeros(1, *case.pose)
         votes = case.layer.votes(Capsules(pose, pose[..., 0]))
+        assert work(routing, case)[0] > 0
         tensor = votes.tensor()
         assert tensor[..., 0].numel() == case.votes
         assert tensor.shape[-1] == case.size

@@ -19,19 +19,24 @@ from torchcaps.routing import EMRouting
 
 # Fewer channels where only the form is looked at; the true widths are counted in test_weight_counts.
 THIN: dict[str, dict[str, Any]] = {
+    "aff_capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
+    "aff_capsnet_small": {"channels": 8, "types": 2},
     "capsnet": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_small": {"channels": 8, "types": 2, "decoder": (16, 16)},
     "capsnet_cnn": {"channels": (4, 4, 4), "hidden": (32, 32), "dropout": 0},
     "efficient_capsnet": {"decoder": (16, 16)},
     "efficient_capsnet_norb": {},
     "efficient_capsnet_overlap": {"decoder": (16, 16)},
+    "capsule_head": {"backbone": "preact", "types": 4, "pose_dim": 4},
+    "dense_trunk": {"backbone": "conv5"},
     "matrix_capsnet": {"channels": 4, "types": (2, 3, 2)},
     "matrix_capsnet_small": {"channels": 4, "types": (2, 2, 3)},
     "norb_cnn": {},
     "pooled_cnn": {"stages": ((8, 8), (8,)), "hidden": 8},
+    "pooled_trunk": {"backbone": "resnet20"},
     "shared_capsnet": {"stages": ((8, 8), (8,))},
 }
-CAPSULES = [name for name in THIN if not name.endswith("cnn")]
+CAPSULES = [name for name in THIN if not name.endswith(("cnn", "trunk"))]
 # Each size with another number of channels and classes.
 SIZES = [(24, 1, 2), (28, 2, 10), (32, 3, 100), (48, 4, 5), (96, 1, 3), ((24, 40), 2, 4), ((33, 27), 1, 7)]
 

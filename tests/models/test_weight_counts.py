@@ -6,6 +6,7 @@ import torch
 from torchcaps import create_model
 
 NORB = {"num_classes": 5, "in_channels": 2, "image_size": 32}
+MONO = {**NORB, "in_channels": 1}
 
 
 def weights(name: str, **options: Any) -> int:
@@ -19,6 +20,13 @@ def weights(name: str, **options: Any) -> int:
         ("capsnet", {}, 8_215_568),
         ("capsnet", {"decoder": None}, 6_804_224),
         ("matrix_capsnet_small", NORB, 68_618),
+        # Gu and Tresp 2020; the second is ours, of the same form.
+        ("aff_capsnet", {"image_size": 40}, 7_578_688),
+        ("aff_capsnet_small", {"image_size": 40}, 338_368),
+        # The CIFAR ResNet-20 of He et al. 2016, and the CNNs of Hahn et al. 2019 on one camera of smallNORB.
+        ("pooled_trunk", {"in_channels": 3, "image_size": 32}, 269_722),
+        ("pooled_trunk", {**MONO, "backbone": "conv6"}, 144_309),
+        ("dense_trunk", {**MONO, "backbone": "conv6", "channels": 512}, 775_477),
     ],
 )
 def test_equals_the_published_count(name: str, options: dict[str, Any], published: int) -> None:

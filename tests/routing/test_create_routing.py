@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from torchcaps import create_routing, list_routings
+from torchcaps.routing import routing_options
 from torchcaps.votes import SharedVotes
 
 VOTES = SharedVotes(torch.ones(2, 5, 4), torch.ones(3, 4, 4))
-routed_ones = [name for name in list_routings() if name != "uniform"]
+iterative = [name for name in list_routings() if "iterations" in routing_options(name)]
 
 
-@pytest.mark.parametrize("name", routed_ones)
+@pytest.mark.parametrize("name", iterative)
 @pytest.mark.parametrize("iterations", [0, -1, 1.5, True, "3", None])
 def test_iterations_are_a_whole_number(name: str, iterations: Any) -> None:
     with pytest.raises(ValueError, match="iterations must be a whole number of at least 1"):
@@ -37,9 +38,15 @@ def test_iterations_are_a_whole_number(name: str, iterations: Any) -> None:
         ("dynamic", {"squash": "tan"}),
         ("dynamic", {"leaky": "no"}),
         ("dynamic", {"bias": 1}),
+        ("heinsen", {"bias": 1, "pose_dim": 4}),
+        ("heinsen", {"epsilon": 0}),
+        ("heinsen", {"rows": 6}),
+        ("heinsen", {"rows": (0,)}),
         ("kmeans", {"metric": "cosin"}),
         ("kmeans", {"temperature": -1}),
         ("kmeans", {"temperature": "hot"}),
+        ("self_routing", {"in_dim": 0}),
+        ("self_routing", {"rows": "6"}),
         ("uniform", {"squash": None}),
         ("uniform", {"parents": 0}),
     ],
@@ -56,7 +63,7 @@ def test_a_bias_needs_the_pose_dim() -> None:
 
 @pytest.mark.parametrize("name", [None, [], 3, "dynamc"])
 def test_unknown_names_list_the_known(name: Any) -> None:
-    with pytest.raises(ValueError, match=r"unknown routing.*Known: dynamic, em, kmeans, uniform"):
+    with pytest.raises(ValueError, match=f"unknown routing.*Known: {', '.join(list_routings())}"):
         create_routing(name)
 
 

@@ -79,9 +79,12 @@ def test_trace_ends_where_route_does(routing: str, geometry: str) -> None:
         assert torch.equal(last, routed)
 
 
-@pytest.mark.parametrize(
-    "routing", [name for name, each in ROUTINGS.items() if "iterations" in routing_options(each["routing"])]
-)
+iterative = [
+    name for name, options in ROUTINGS.items() if "iterations" in routing_options(options["routing"])
+]
+
+
+@pytest.mark.parametrize("routing", iterative)
 def test_fewer_iterations_are_a_prefix(routing: str) -> None:
     longer, capsules = small("conv", routing, iterations=4)
     shorter, _ = small("conv", routing, iterations=2)

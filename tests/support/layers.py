@@ -36,6 +36,10 @@ ROUTINGS: dict[str, Options] = {
     "em-shared-beta": {"routing": "em", "share_beta": True},
     "self-attention": {"routing": "self_attention"},
     "em-fixed-mixing": {"routing": "em", "covariance": "fixed", "activation": "mixing"},
+    "heinsen": {"routing": "heinsen"},
+    "heinsen-bias": {"routing": "heinsen", "bias": True},
+    "self_routing": {"routing": "self_routing"},
+    "inverted-attention": {"routing": "inverted_attention"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.
 LEAKY: dict[str, Options] = {"dynamic-leaky": {"routing": "dynamic", "leaky": True}}

@@ -24,12 +24,21 @@ from torchcaps._compiling import INLINE_VOTES
 from torchcaps.bench.measure import Row, gemm_rate, seconds
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, ClassCaps, ConvCaps, DenseCaps, SharedCaps
+from torchcaps.routing import routing_options
 
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
 
 # Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
-OPERATIONS = {"uniform": (2, 0), "dynamic": (2, 2), "kmeans": (2, 3), "em": (5, 5)}
+OPERATIONS = {
+    "uniform": (2, 0),
+    "dynamic": (2, 2),
+    "kmeans": (2, 3),
+    "em": (5, 5),
+    "heinsen": (5, 5),
+    "self_routing": (2, 0),
+    "inverted_attention": (2, 2),
+}
 
 
 class Case(NamedTuple):
@@ -53,7 +62,7 @@ class Case(NamedTuple):
 def cases(routing: str) -> dict[str, Case]:
     """A layer of each geometry as published; dense and shared ones have matrix poses for EM, else vectors."""
     options: dict[str, Any] = {"routing": routing}
-    if routing != "uniform":
+    if "iterations" in routing_options(routing):
         options["iterations"] = ITERATIONS
     flat = {
         "dense": Case(DenseCaps(1152, 8, 10, 16, **options), (1152, 8), 1152 * 10, products=8),
@@ -76,7 +85,7 @@ def cases(routing: str) -> dict[str, Case]:
 def work(routing: str, case: Case) -> tuple[float, float]:
     """Floating-point operations per image, forward and backward, counted as at the top of this file."""
     size, products = case.size, case.products
-    iterations = 1 if routing == "uniform" else ITERATIONS
+    iterations = ITERATIONS if "iterations" in routing_options(routing) else 1
     sums, assignment = OPERATIONS[routing]
     steps = size * (sums * iterations + assignment * (iterations - 1))
     votes = 2 * products * size * (iterations if routing == "em" else 1)

@@ -118,7 +118,8 @@ def create_model(
         in_channels: channels of an image; 1 by default.
         image_size: height and width of an image, or one number for both; 28 by default.
         pretrained: the data set that the weights were trained on, such as `"mnist"`; `True` if there is only
-            one. `list_pretrained()` lists them.
+            one. `list_pretrained()` lists them. A model on a backbone, such as `capsule_head`, takes the
+            weights of a timm backbone instead: `True`, or a tag of timm such as `"a1_in1k"`.
         freeze: do not train these: `True` for all pretrained parameters, or names of layers.
         options: of that network, and of its routing (such as `iterations`).
 
@@ -132,7 +133,7 @@ def create_model(
         ('classes.weight',)
         >>> create_model("capsnett")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: unknown model 'capsnett': did you mean 'capsnet'? Known: capsnet, capsnet_cnn, ...
+        ValueError: unknown model 'capsnett': did you mean 'capsnet'? Known: aff_capsnet, ...
     """
     from torchcaps.models.pretrained import freeze_parameters, load_pretrained
 
@@ -147,6 +148,8 @@ def create_model(
     given = {size: value for size, value in sizes.items() if value is not None}
     if pretrained is None or pretrained is False:
         model = info.constructor(**(DEFAULT_SIZES | given), **options)
+    elif takes_pretrained(name):
+        model = info.constructor(**(DEFAULT_SIZES | given), pretrained=pretrained, **options)
     else:
         model = load_pretrained(name, pretrained, info.constructor, given, options)
     freeze_parameters(model, freeze)
@@ -168,8 +171,7 @@ def model_options(name: str, routing: str | Routing | None = None) -> list[str] 
         >>> model_options("norb_cnn")
         ['dropout']
     """
-    constructor = MODELS[name].constructor
-    taken = inspect.signature(_model_class(constructor) or constructor).parameters
+    taken = _parameters(name)
     known = [p.name for p in taken.values() if p.kind is not p.VAR_KEYWORD and p.name not in SIZES]
     if not _open_ended(taken):
         return known
@@ -178,6 +180,20 @@ def model_options(name: str, routing: str | Routing | None = None) -> list[str] 
         return None
     more = [option for option in routing_options(routing) if option not in ("parents", "pose_dim", *known)]
     return known + more
+
+
+def takes_pretrained(name: str) -> bool:
+    """Whether a model handles `pretrained` itself: its weights do not come with torchcaps.
+
+    >>> takes_pretrained("capsule_head"), takes_pretrained("capsnet")
+    (True, False)
+    """
+    return "pretrained" in _parameters(name)
+
+
+def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    constructor = MODELS[name].constructor
+    return inspect.signature(_model_class(constructor) or constructor).parameters
 
 
 def _model_class(constructor: Callable[..., Any]) -> type | None:

@@ -9,8 +9,11 @@ from torchcaps._registry import Registry, suggest
 from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
+from torchcaps.routing.heinsen import HeinsenRouting
+from torchcaps.routing.inverted_attention import InvertedAttentionRouting
 from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.self_attention import SelfAttentionRouting
+from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
@@ -20,13 +23,16 @@ register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)
 register_routing("em")(EMRouting)
 register_routing("self_attention")(SelfAttentionRouting)
+register_routing("heinsen")(HeinsenRouting)
+register_routing("self_routing")(SelfRouting)
+register_routing("inverted_attention")(InvertedAttentionRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'kmeans', 'self_attention', 'uniform']
+    ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_attention', 'self_routing', 'uniform']
     """
     return ROUTINGS.names()
 
@@ -61,10 +67,13 @@ def routing_options(name: str) -> list[str]:
 __all__ = [
     "DynamicRouting",
     "EMRouting",
+    "HeinsenRouting",
+    "InvertedAttentionRouting",
     "KMeansRouting",
     "Routing",
     "RoutingOutput",
     "SelfAttentionRouting",
+    "SelfRouting",
     "UniformRouting",
     "create_routing",
     "list_routings",

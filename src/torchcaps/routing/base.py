@@ -3,7 +3,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,9 @@ class Routing(nn.Module, ABC):
             types, so that a routing object fits every layer.
         iterations: how many times parents are computed.
     """
+
+    # Whether the activations of the children matter, beside their poses.
+    uses_activation: ClassVar[bool] = True
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,8 @@ class DynamicRouting(Routing):
         >>> routed.pose.shape, routed.coupling.shape
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 20, 3]))
     """
+
+    uses_activation: ClassVar[bool] = False
 
     def __init__(
         self,

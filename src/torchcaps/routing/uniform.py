@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torch import Tensor
 
-from torchcaps._checks import check_choice
+from torchcaps._checks import check_choice, check_flag
 from torchcaps.capsules import SQUASHES, length, squash
-from torchcaps.routing.base import Routing, RoutingOutput, length_logit
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit, weighted_mean
 from torchcaps.votes import Votes, weighted_sum
 
 
@@ -21,6 +22,8 @@ class UniformRouting(Routing):
     Args:
         parents: number of parent types.
         squash: a member of the squash family.
+        average: take the mean of the votes instead of their sum in shares (Gu and Tresp 2020), so that the
+            length does not grow with the number of children.
 
     Example:
         >>> import torch
@@ -30,8 +33,11 @@ class UniformRouting(Routing):
         tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, parents: int = 1, *, squash: str = "hinton") -> None:
+    uses_activation: ClassVar[bool] = False
+
+    def __init__(self, parents: int = 1, *, squash: str = "hinton", average: bool = False) -> None:
         super().__init__(parents, iterations=1)
+        self.average = check_flag("average", average)
         self.squash = check_choice("squash", squash, tuple(SQUASHES))
 
     def iterate(
@@ -39,6 +45,10 @@ class UniformRouting(Routing):
     ) -> Iterator[RoutingOutput]:
         """Yield the only iteration."""
         coupling = votes.uniform() if start is None else start
-        pose = squash(votes.reduce(weighted_sum, coupling), self.squash)
+        if self.average:
+            total, _, _ = votes.reduce(weighted_mean, coupling)
+        else:
+            total = votes.reduce(weighted_sum, coupling)
+        pose = squash(total, self.squash)
         presence = length(pose)
         yield RoutingOutput(pose, presence, length_logit(presence), coupling)

@@ -12,6 +12,7 @@ from torch import nn
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model, pretrained_path
+from torchcaps.models.registry import takes_pretrained
 from torchcaps.models.weights import OBJECT, ModelCard, read_tensors
 from torchcaps.training.data import (
     Images,
@@ -91,7 +92,7 @@ def recipe_task(recipe: Recipe, num_workers: int = 0) -> Task:
                 "object: call fit with it again (and resume=True to continue the run)"
             )
     options = recipe.model.options
-    if recipe.model.pretrained is not None:
+    if recipe.model.pretrained is not None and not takes_pretrained(recipe.model.name):
         # The card must build the same network without the pretrained weights, so it has all their options.
         _, weights_card = read_tensors(pretrained_path(recipe.model.name, recipe.model.pretrained))
         options = {**weights_card["options"], **options}

@@ -1,0 +1,260 @@
+"""Convolutional trunks: from images to the feature map that capsules or a dense layer read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from torchcaps._checks import check_choice, check_count
+from torchcaps.models.base import conv_extent
+
+
+class Trunk(nn.Module, ABC):
+    """A network without a classifier: images `[B, C, H, W]` to features `[B, out_channels, H', W']`.
+
+    Attributes:
+        out_channels: channels of the features.
+    """
+
+    out_channels: int
+
+    @abstractmethod
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """Height and width of the features of an image, or an error if the image is too small."""
+
+
+class ResNet20(Trunk):
+    """The CIFAR trunk of He et al. 2016: a convolution, then three stages of three basic blocks.
+
+    The stages have 16, 32 and 64 channels, the second and third halve the size. A shortcut across a change of
+    size takes every second pixel and fills the new channels with zeros (option A), so it has no weights.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> trunk = ResNet20(3)
+        >>> trunk(torch.rand(1, 3, 32, 32)).shape, trunk.grid((32, 32))
+        (torch.Size([1, 64, 8, 8]), (8, 8))
+    """
+
+    out_channels = 64
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.stem = conv_bn_relu(check_count("in_channels", in_channels), 16)
+        widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+        self.blocks = nn.Sequential(
+            *(BasicBlock(narrow, wide, stride=wide // narrow) for narrow, wide in pairwise(widths))
+        )
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """A quarter of the image, rounded up."""
+        return _shrunk(image_size, [2, 2])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 64, H/4, W/4]`."""
+        return self.blocks(self.stem(images))
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions with batch normalization, added to a shortcut without weights.
+
+    Args:
+        in_channels: channels of the input.
+        channels: channels of the output.
+        stride: of the first convolution.
+    """
+
+    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.stride = stride
+        self.new_channels = channels - in_channels
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features `[B, channels, H', W']`."""
+        residual = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(features)))))
+        shortcut = features[:, :, :: self.stride, :: self.stride]
+        before = self.new_channels // 2
+        shortcut = nn.functional.pad(shortcut, (0, 0, 0, 0, before, self.new_channels - before))
+        return torch.relu(residual + shortcut)
+
+
+class PreActTrunk(Trunk):
+    """Five pre-activation residual blocks of 16, 16, 32, 32 and 64 channels: a light trunk for 32×32 images.
+
+    The strides are 1, 2, 2, 2, 1. The trunk of the capsules of Özcan et al., which has these widths, halves
+    the size once more; here a 32×32 image keeps a grid of 4×4, so that capsules have positions to vote from.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> trunk = PreActTrunk(2)
+        >>> trunk(torch.rand(1, 2, 32, 32)).shape, trunk.grid((32, 32))
+        (torch.Size([1, 64, 4, 4]), (4, 4))
+    """
+
+    out_channels = 64
+    strides = (1, 2, 2, 2, 1)
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(check_count("in_channels", in_channels), 16, 3, padding=1, bias=False)
+        widths = [16, 16, 16, 32, 32, 64]
+        self.blocks = nn.Sequential(
+            *(
+                PreActBlock(narrow, wide, stride)
+                for (narrow, wide), stride in zip(pairwise(widths), self.strides)
+            )
+        )
+        self.bn = nn.BatchNorm2d(self.out_channels)
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """An eighth of the image, rounded up."""
+        return _shrunk(image_size, self.strides)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 64, H/8, W/8]`."""
+        return torch.relu(self.bn(self.blocks(self.stem(images))))
+
+
+class PreActBlock(nn.Module):
+    """Batch normalization and ReLU before each of two 3×3 convolutions (He et al. 2016).
+
+    Args:
+        in_channels: channels of the input.
+        channels: channels of the output.
+        stride: of the first convolution; where the size or the channels change, the shortcut is a 1×1
+            convolution of the activated input.
+    """
+
+    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(in_channels)
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.shortcut: nn.Conv2d | None = None
+        if stride != 1 or in_channels != channels:
+            self.shortcut = nn.Conv2d(in_channels, channels, 1, stride, bias=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features `[B, channels, H', W']`."""
+        active = torch.relu(self.bn1(features))
+        residual = self.conv2(torch.relu(self.bn2(self.conv1(active))))
+        return residual + (features if self.shortcut is None else self.shortcut(active))
+
+
+class Conv5(Trunk):
+    """The single 5×5 convolution of the 2018 paper, stride 2, 32 channels, ReLU.
+
+    It is the weakest part of the matrix capsule networks: every capsule sees 5×5 pixels through one layer.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> Conv5(2).grid((32, 32))
+        (14, 14)
+    """
+
+    out_channels = 32
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(check_count("in_channels", in_channels), self.out_channels, 5, 2)
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """Nearly half of the image: there is no padding."""
+        height, width = (conv_extent("conv5", "convolution", size, 5, 2) for size in image_size)
+        return height, width
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 32, H', W']`."""
+        return torch.relu(self.conv(images))
+
+
+class Conv6(Trunk):
+    """The smallNORB trunk of Hahn et al. 2019: six 3×3 convolutions with batch normalization and ReLU.
+
+    They have 16, 32, 32, 64, 64 and 128 channels and strides 1, 2, 1, 2, 1, 2.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> Conv6(1).grid((32, 32))
+        (4, 4)
+    """
+
+    out_channels = 128
+    strides = (1, 2, 1, 2, 1, 2)
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        widths = [check_count("in_channels", in_channels), 16, 32, 32, 64, 64, 128]
+        self.layers = nn.Sequential(
+            *(
+                conv_bn_relu(narrow, wide, stride)
+                for (narrow, wide), stride in zip(pairwise(widths), self.strides)
+            )
+        )
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """An eighth of the image, rounded up."""
+        return _shrunk(image_size, self.strides)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 128, H/8, W/8]`."""
+        return self.layers(images)
+
+
+TRUNKS: dict[str, Callable[[int], Trunk]] = {
+    "conv5": Conv5,
+    "conv6": Conv6,
+    "preact": PreActTrunk,
+    "resnet20": ResNet20,
+}
+
+
+def list_trunks() -> list[str]:
+    """Names that `create_trunk` takes.
+
+    >>> list_trunks()
+    ['conv5', 'conv6', 'preact', 'resnet20']
+    """
+    return list(TRUNKS)
+
+
+def create_trunk(name: str, in_channels: int) -> Trunk:
+    """Make a trunk by name.
+
+    Args:
+        name: one of `list_trunks()`.
+        in_channels: channels of an image.
+    """
+    return TRUNKS[check_choice("trunk", name, list_trunks())](in_channels)
+
+
+def conv_bn_relu(in_channels: int, channels: int, stride: int = 1) -> nn.Sequential:
+    """A padded 3×3 convolution without bias, batch normalization and ReLU."""
+    return nn.Sequential(
+        nn.Conv2d(in_channels, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()
+    )
+
+
+def _shrunk(image_size: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """The size after padded 3×3 convolutions of these strides."""
+    height, width = image_size
+    for stride in strides:
+        height, width = -(-height // stride), -(-width // stride)
+    return height, width
