@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,8 @@ class SelfAttentionRouting(Routing):
         >>> SelfAttentionRouting(parents=10, rows=(16,))(votes, torch.ones(2, 16)).pose.shape
         torch.Size([2, 1, 10, 16])
     """
+
+    uses_activation: ClassVar[bool] = False
 
     def __init__(self, parents: int = 1, *, rows: tuple[int, ...] = (), squash: str = "exp") -> None:
         super().__init__(parents, iterations=1)
