@@ -1,14 +1,17 @@
 r"""Pose spaces: how the pose of a child becomes a vote for the pose of a parent.
 
 A capsule layer has three independent parts: **who votes** for whom (`torchcaps.votes`), **how a pose becomes
-a vote** (a pose space) and **which votes agree** (`torchcaps.routing`). Every combination works.
+a vote** (a pose space) and **which votes agree** (`torchcaps.routing`). Every combination works, except that
+rotations cannot be added: quaternion poses need a routing that works by distances (`Routing.supports`).
 
-=============  ====================  =======================  ============================================
-space          vote                  weight of a pair         pose
-=============  ====================  =======================  ============================================
-`"vector"`     :math:`u W`           `[D_in, D_out]`          a vector of any size
-`"matrix"`     :math:`M W`           `[P, P]`                 a P×P matrix, flattened row by row: D = P·P
-=============  ====================  =======================  ============================================
+==============  ====================  =======================  ===========================================
+space           vote                  weight of a pair         pose
+==============  ====================  =======================  ===========================================
+`"vector"`      :math:`u W`           `[D_in, D_out]`          a vector of any size
+`"matrix"`      :math:`M W`           `[P, P]`                 a P×P matrix, flattened row by row: D = P·P
+`"similarity"`  :math:`M W`           `[4]`                    rotation, scale, shift of the plane: D = 4
+`"quaternion"`  :math:`q w, f W`      `[4 + F_in·F_out]`       rotation in space and F features: D = 4 + F
+==============  ====================  =======================  ===========================================
 """
 
 from __future__ import annotations
@@ -16,19 +19,23 @@ from __future__ import annotations
 from torchcaps._registry import Registry
 from torchcaps.poses.base import PoseSpace
 from torchcaps.poses.matrix import MatrixPose
+from torchcaps.poses.quaternion import QuaternionPose
+from torchcaps.poses.similarity import SimilarityPose
 from torchcaps.poses.vector import VectorPose
 
 POSE_SPACES: Registry[type[PoseSpace]] = Registry("pose space", PoseSpace)
 register_pose_space = POSE_SPACES.register
 register_pose_space("vector")(VectorPose)
 register_pose_space("matrix")(MatrixPose)
+register_pose_space("similarity")(SimilarityPose)
+register_pose_space("quaternion")(QuaternionPose)
 
 
 def list_pose_spaces() -> list[str]:
     """Names that every layer takes as `pose`.
 
     >>> list_pose_spaces()
-    ['matrix', 'vector']
+    ['matrix', 'quaternion', 'similarity', 'vector']
     """
     return POSE_SPACES.names()
 
@@ -63,6 +70,8 @@ def create_pose_space(pose: str | PoseSpace, in_dim: int | None, out_dim: int | 
 __all__ = [
     "MatrixPose",
     "PoseSpace",
+    "QuaternionPose",
+    "SimilarityPose",
     "VectorPose",
     "create_pose_space",
     "list_pose_spaces",

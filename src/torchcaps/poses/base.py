@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from torchcaps._checks import check_count
+from torchcaps._checks import check_choice, check_count
 
 
 class PoseSpace(ABC):
@@ -27,6 +27,8 @@ class PoseSpace(ABC):
     recompute: ClassVar[bool] = False
     # Whether poses can be added and scaled, as vectors and matrices can, and rotations cannot.
     linear: ClassVar[bool] = True
+    # Kinds of change of viewpoint that `random_transform` draws from, each contained in the next.
+    viewpoints: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         self.in_dim = check_count("in_dim", in_dim)
@@ -65,9 +67,47 @@ class PoseSpace(ABC):
         """Squared distance between poses, `[..., D]` and `[..., D]` to `[...]`."""
         return (first - second).square().sum(-1)
 
+    @property
+    def intrinsic_dim(self) -> int:
+        """Numbers that a pose can vary in: 3 for a rotation, though it is stored as 4 numbers."""
+        return self.out_dim
+
+    @property
+    def matrix_shape(self) -> tuple[int, int] | None:
+        """Rows and columns of a pose as a matrix, see `matrix`; `None` if it is none."""
+        return None
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """Poses, or differences of poses, as matrices whose rows a change of viewpoint mixes.
+
+        A change of viewpoint multiplies the matrix of a difference from the left. The matrix is a linear
+        function of `values`.
+
+        Shape: `[..., D]` to `[..., *matrix_shape]`.
+        """
+        raise ValueError(f"poses of {self!r} cannot be seen as matrices whose rows a viewpoint mixes")
+
+    def random_transform(self, kind: str | None = None) -> Tensor:
+        """A random change of viewpoint, in float64.
+
+        Args:
+            kind: one of `viewpoints`; by default the last, which contains the others.
+        """
+        raise ValueError(f"{self!r} does not say how a change of viewpoint moves its poses")
+
+    def move(self, pose: Tensor, transform: Tensor) -> Tensor:
+        """Poses as they are seen after a change of viewpoint: `[..., D]` to `[..., D]`.
+
+        Moving a child and then composing it with a weight equals composing it and then moving the vote.
+        """
+        raise ValueError(f"{self!r} does not say how a change of viewpoint moves its poses")
+
     def coordinates(self) -> tuple[int, int] | None:
         """Which numbers of a pose take the (row, column) of coordinate addition; `None` if it has none."""
         return None
+
+    def _check_viewpoint(self, kind: str | None) -> str:
+        return check_choice("kind", self.viewpoints[-1] if kind is None else kind, self.viewpoints)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_dim}, {self.out_dim})"

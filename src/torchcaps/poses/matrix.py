@@ -28,6 +28,7 @@ class MatrixPose(PoseSpace):
 
     default_dim: ClassVar[int] = 16
     recompute: ClassVar[bool] = True
+    viewpoints: ClassVar[tuple[str, ...]] = ("rotation", "unit_determinant", "invertible")
 
     def __init__(self, in_dim: int = 16, out_dim: int = 16) -> None:
         super().__init__(in_dim, out_dim)
@@ -63,6 +64,32 @@ class MatrixPose(PoseSpace):
         weight = realize(weight.permute(0, 2, 3, 1))  # [I, q, r, J]
         terms = [pose[..., q, None, None] * weight[:, None, q] for q in range(self.side)]  # [..., I, p, r, J]
         return sum(terms[1:], terms[0]).flatten(-3, -2).transpose(-1, -2)
+
+    @property
+    def matrix_shape(self) -> tuple[int, int]:
+        """`(P, P)`."""
+        return self.side, self.side
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """The pose itself, `[..., P, P]`."""
+        return values.unflatten(-1, self.matrix_shape)
+
+    def random_transform(self, kind: str | None = None) -> Tensor:
+        """A matrix `[P, P]`: a rotation or reflection, one of determinant ±1, or any invertible one.
+
+        Singular values are between 1/2 and 2, and twice that for the last kind.
+        """
+        kind = self._check_viewpoint(kind)
+        first, second = torch.linalg.qr(torch.randn(2, self.side, self.side, dtype=torch.float64))[0]
+        if kind == "rotation":
+            return first
+        log_scale = 1.4 * (torch.rand(self.side, dtype=torch.float64) - 0.5)
+        factor = 2.0 if kind == "invertible" else 1.0
+        return factor * first @ (log_scale - log_scale.mean()).exp().diag() @ second
+
+    def move(self, pose: Tensor, transform: Tensor) -> Tensor:
+        """Matrix product of transform and pose."""
+        return (transform.to(pose) @ self.matrix(pose)).flatten(-2)
 
     def coordinates(self) -> tuple[int, int] | None:
         """The first two elements of the right-hand column."""

@@ -167,6 +167,12 @@ def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     return mean, mass, share
 
 
+def mean_pose(space: PoseSpace, votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`weighted_mean` by the mean of the pose space, for poses that cannot be added."""
+    mass, share = _shares(weight)
+    return space.mean(votes, share), mass, share
+
+
 def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""`weighted_mean`, and the digits of the mean that its type has no room for.
 
@@ -180,15 +186,21 @@ def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor,
     :math:`V_i - c`, where the plain sum has :math:`V_i`: what all votes have in common cancels exactly, not
     after it was rounded.
     """
-    mass = weight.sum(2)
-    alive = mass > min_mass(mass.dtype)
-    share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
+    mass, share = _shares(weight)
     center = realize(weighted_sum(votes, share).detach())
     shift = weighted_sum(votes - center.unsqueeze(2), share)
     mean = center + shift
     # The rest of the sum that was rounded to `mean`, exactly.
     low = (shift - (mean - center)).detach()
     return mean, low, mass, share
+
+
+def _shares(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The mass of each parent, and the weights as shares of it: 0 where nobody votes."""
+    mass = weight.sum(2)
+    alive = mass > min_mass(mass.dtype)
+    share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
+    return mass, share
 
 
 def length_logit(activation: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 r"""The Gaussian of a cluster, from a full covariance down to one constant σ.
 
-The family goes over into k-means: full → diagonal → spherical → fixed σ → σ → 0. Each member fits itself
-to weighted votes, gives the log density of every vote, and the mean code length that the MDL activation
+The family goes over into k-means: full → diagonal → spherical → fixed σ → σ → 0. Beside it, `Rows` has the
+covariance of the rows of a matrix, which a change of viewpoint mixes. Each member fits itself to weighted
+votes, gives the log density of every vote, and the mean code length that the MDL activation
 pays per unit of mass, :math:`-\langle\ln p\rangle` up to a constant: :math:`\sum_h \ln\sigma_h` wherever
 :math:`\sigma` is fitted.
 """
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from torchcaps._checks import check_number
+from torchcaps.poses import PoseSpace
 from torchcaps.votes import weighted_sum
 
 # A distance that float32 can hold: a child infinitely far from all its parents would belong to none.
@@ -49,6 +51,14 @@ class Gaussian(ABC):
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = check_number("epsilon", epsilon, above=True)
+
+    def supports(self, space: PoseSpace) -> bool:
+        """Whether votes of this space have such a Gaussian; by default, poses that can be added."""
+        return space.linear
+
+    def bind(self, space: PoseSpace) -> Gaussian:
+        """The Gaussian for votes of this space."""
+        return self
 
     @abstractmethod
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
@@ -100,6 +110,14 @@ class Diagonal(Gaussian):
 class Spherical(Diagonal):
     """One variance per cluster; spread is `[B, P, J, 1]`."""
 
+    def supports(self, space: PoseSpace) -> bool:
+        """Every space has distances."""
+        return True
+
+    def bind(self, space: PoseSpace) -> Gaussian:
+        """By distances, where poses cannot be added."""
+        return self if space.linear else SphericalByDistance(self.epsilon, space)
+
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Mean of the variances over dimensions."""
         return super().fit(votes, share, mean, low).mean(-1, keepdim=True)
@@ -115,6 +133,14 @@ class Fixed(Gaussian):
     def __init__(self, epsilon: float, sigma: float) -> None:
         super().__init__(epsilon)
         self.sigma = check_number("sigma", sigma, above=True)
+
+    def supports(self, space: PoseSpace) -> bool:
+        """Every space has distances."""
+        return True
+
+    def bind(self, space: PoseSpace) -> Gaussian:
+        """By distances, where poses cannot be added."""
+        return self if space.linear else FixedByDistance(self.epsilon, self.sigma, space)
 
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Observed variance, which only the code length looks at."""
@@ -132,6 +158,62 @@ class Fixed(Gaussian):
     def code_length(self, spread: Tensor, size: int) -> Tensor:
         """Cross-entropy under σ."""
         return ((spread / self.sigma / self.sigma - 1) / 2 + math.log(self.sigma)).sum(-1)
+
+
+class SphericalByDistance(Gaussian):
+    r"""One variance per cluster of poses that cannot be added; spread is `[B, P, J, 1]`.
+
+    With the squared distance :math:`d_i` of a vote from the mean and n = `PoseSpace.intrinsic_dim`, the
+    variance is the weighted mean of :math:`d_i / n`, and the log density
+    :math:`-(d_i / \sigma^2 + n \ln 2\pi\sigma^2) / 2`: that of a normal distribution in the plane that
+    touches the space at the mean. For clusters that are small beside the space it is that of the space too.
+    """
+
+    def __init__(self, epsilon: float, space: PoseSpace) -> None:
+        super().__init__(epsilon)
+        self.space = space
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
+        """Mean squared distance per dimension."""
+        distance = self.space.distance(votes, mean.unsqueeze(2))
+        variance = (share * distance).sum(2) / self.space.intrinsic_dim
+        return (variance + rounding(mean).amax(-1).clamp(min=self.epsilon)).unsqueeze(-1)
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
+        """Log density by distance."""
+        scaled = self.space.distance(votes, mean.unsqueeze(2)) / spread.squeeze(-1).unsqueeze(2)
+        size = self.space.intrinsic_dim
+        volume = size * (spread.squeeze(-1).log() + math.log(2 * math.pi))
+        return -0.5 * (scaled.clamp(max=MAX_SQ_DISTANCE) + volume.unsqueeze(2))
+
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The variance on the diagonal, for the `intrinsic_dim` directions of the space."""
+        return torch.diag_embed(spread.expand(*spread.shape[:-1], self.space.intrinsic_dim))
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """Sum of log standard deviations."""
+        return 0.5 * self.space.intrinsic_dim * spread.squeeze(-1).log()
+
+
+class FixedByDistance(SphericalByDistance):
+    """One constant σ for all clusters of poses that cannot be added; spread is the observed variance."""
+
+    def __init__(self, epsilon: float, sigma: float, space: PoseSpace) -> None:
+        super().__init__(epsilon, space)
+        self.sigma = sigma
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
+        """Log density under the constant σ."""
+        return super().log_density(votes, mean, torch.full_like(spread, self.sigma**2), low)
+
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The constant σ² on the diagonal."""
+        return super().covariance(torch.full_like(spread, self.sigma**2), size)
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """Cross-entropy under σ, as in `Fixed`."""
+        ratio = spread.squeeze(-1) / self.sigma / self.sigma
+        return self.space.intrinsic_dim * ((ratio - 1) / 2 + math.log(self.sigma))
 
 
 class _ToDouble(torch.autograd.Function):
@@ -180,7 +262,81 @@ class Full(Gaussian):
         return spread.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-COVARIANCES = ("full", "diagonal", "spherical", "fixed")
+class Rows(Gaussian):
+    r"""One covariance of the rows of a matrix, shared by its columns; spread is its Cholesky factor.
+
+    A vote is seen as a matrix of R rows and C columns (`PoseSpace.matrix`). With deviations :math:`X_i` from
+    the mean and shares :math:`s_i`,
+
+    .. math::
+        \Sigma = \frac{1}{C} \sum_i s_i X_i X_i^\top + \epsilon I, \quad
+        \ln p_i = -\tfrac12 \big(\operatorname{tr}(X_i^\top \Sigma^{-1} X_i)
+            + C \ln |\Sigma| + R\,C \ln 2\pi\big)
+
+    and the code length is :math:`\frac{C}{2} \ln |\Sigma|`. A change of viewpoint T turns :math:`X_i` into
+    :math:`T X_i`, and so :math:`\Sigma` into :math:`T \Sigma T^\top`: every trace stays, and every log
+    density falls by the same :math:`C \ln |\det T|`.
+
+    The spread is `[B, P, J, R, R]` in float64.
+    """
+
+    def __init__(self, epsilon: float, space: PoseSpace | None = None) -> None:
+        super().__init__(epsilon)
+        self.space = space
+
+    def supports(self, space: PoseSpace) -> bool:
+        """Poses that are matrices."""
+        return space.matrix_shape is not None
+
+    def bind(self, space: PoseSpace) -> Gaussian:
+        """For matrices of this space."""
+        return Rows(self.epsilon, space)
+
+    def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
+        """Cholesky factor of the covariance of the rows."""
+        rows, columns = self._shape()
+        matrix = self._side_by_side(votes, mean, low)
+        weight = _ToDouble.apply(share).transpose(2, 3).repeat_interleave(columns, -1) / columns
+        covariance = (matrix * weight.unsqueeze(-2)) @ matrix.mT
+        # A ridge as for a full covariance.
+        scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
+        ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
+        return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(rows, device=votes.device))[0]
+
+    def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
+        """Log density by the inverse of the Cholesky factor."""
+        rows, columns = self._shape()
+        identity = torch.eye(rows, dtype=spread.dtype, device=spread.device)
+        inverse = torch.linalg.solve_triangular(spread, identity.expand_as(spread), upper=False)
+        whitened = inverse @ self._side_by_side(votes, mean, low)
+        distance = whitened.square().sum(-2).unflatten(-1, (-1, columns)).sum(-1).transpose(2, 3)
+        volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2)
+        volume = volume + rows * columns * math.log(2 * math.pi)
+        return (-0.5 * (distance.clamp(max=MAX_SQ_DISTANCE) + volume)).to(votes.dtype)
+
+    def covariance(self, spread: Tensor, size: int) -> Tensor:
+        """The covariance matrix of all R·C entries, row by row."""
+        columns = torch.eye(self._shape()[1], dtype=spread.dtype, device=spread.device)
+        return torch.kron((spread @ spread.mT).contiguous(), columns)
+
+    def code_length(self, spread: Tensor, size: int) -> Tensor:
+        """C times half the log determinant."""
+        return self._shape()[1] * spread.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def _shape(self) -> tuple[int, int]:
+        assert self.space is not None
+        assert self.space.matrix_shape is not None
+        return self.space.matrix_shape
+
+    def _side_by_side(self, votes: Tensor, mean: Tensor, low: Tensor | None) -> Tensor:
+        """The deviations of all children side by side in float64, `[B, P, J, R, I·C]`."""
+        assert self.space is not None
+        matrix = self.space.matrix(deviation(votes, mean, low)).permute(0, 1, 3, 4, 2, 5).flatten(-2)
+        double: Tensor = _ToDouble.apply(matrix)
+        return double
+
+
+COVARIANCES = ("full", "diagonal", "spherical", "fixed", "rows")
 
 
 def create_gaussian(covariance: str, *, epsilon: float, sigma: float) -> Gaussian:
@@ -191,5 +347,6 @@ def create_gaussian(covariance: str, *, epsilon: float, sigma: float) -> Gaussia
         "full": Full,
         "diagonal": Diagonal,
         "spherical": Spherical,
+        "rows": Rows,
     }
     return kinds[covariance](epsilon)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +9,8 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
-from torchcaps.routing.base import Routing, RoutingOutput, min_mass, precise_mean
+from torchcaps.poses import PoseSpace
+from torchcaps.routing.base import Routing, RoutingOutput, mean_pose, min_mass, precise_mean
 from torchcaps.routing.covariance import COVARIANCES, Diagonal, create_gaussian
 from torchcaps.votes import Votes
 
@@ -41,7 +43,10 @@ class EMRouting(Routing):
             In a convolutional layer a child is in several fields, so these shares add up to 1 over the
             parents of one field only if no child has parents elsewhere. `"mixing_layer"` divides by the
             activation of the whole layer instead: these shares add up to 1 over all parents.
-        covariance: `"diagonal"` as in the paper, `"full"`, `"spherical"`, or `"fixed"` at `sigma`.
+        covariance: `"diagonal"` as in the paper, `"full"`, `"spherical"`, `"fixed"` at `sigma`, or `"rows"`:
+            one covariance of the rows of a matrix pose, shared by its columns. `"rows"` does not depend on
+            the viewpoint, see docs/viewpoint.md; `"spherical"` and `"fixed"` can also cluster poses that
+            cannot be added.
         inverse_temperature: :math:`\lambda`.
         decay: 0.95 in the schedule of :math:`\lambda_t`; 0 for a constant.
         normalize_mass: count mass in units of the layer's mean (children per parent), so that one
@@ -49,7 +54,8 @@ class EMRouting(Routing):
         share_beta: one :math:`\beta_u` and one :math:`\beta_a` for all parent types of the layer.
         beta_u: what :math:`\beta_u` starts from.
         beta_a: what :math:`\beta_a` starts from.
-        epsilon: added to every variance.
+        epsilon: added to every variance, in the units of squared poses. Covariances that do not depend on the
+            viewpoint do so only up to it, so it should be small beside the variances.
         sigma: the constant σ of covariance `"fixed"`.
 
     Example:
@@ -103,12 +109,13 @@ class EMRouting(Routing):
         """Yield the mixture after each M-step."""
         child = votes.gather(activation).unsqueeze(-1)
         assignment = votes.uniform() if start is None else start
+        gaussian = self.gaussian.bind(votes.space)
         for iteration in range(self.iterations):
             # Not renormalized over parents: that would cancel the child's activation.
-            mean, low, mass, share = votes.reduce(precise_mean, assignment * child)
-            spread = votes.reduce(self.gaussian.fit, share, mean, low)
+            mean, low, mass, share = self._means(votes, assignment * child)
+            spread = votes.reduce(gaussian.fit, share, mean, low)
             if self.activation == "mdl":
-                code = self.gaussian.code_length(spread, votes.pose_dim).to(mass.dtype)
+                code = gaussian.code_length(spread, votes.pose_dim).to(mass.dtype)
                 logits = self._coding_logit(iteration, code, mass, votes)
                 presence, log_prior = torch.sigmoid(logits), F.logsigmoid(logits)
             else:
@@ -117,7 +124,7 @@ class EMRouting(Routing):
                 logits = log_prior = presence.clamp(min=min_mass(mass.dtype)).log()
             yield RoutingOutput(mean, presence, logits, assignment)
             if iteration < self.iterations - 1:
-                log_density = votes.reduce(self.gaussian.log_density, mean, spread, low)
+                log_density = votes.reduce(gaussian.log_density, mean, spread, low)
                 assignment = votes.softmax(log_density + log_prior.unsqueeze(2))
                 # The sum over the parents of a child is 1, so this adds 0. It is for the gradients: their
                 # mean over the parents, which the backward pass of a softmax subtracts, is subtracted here
@@ -133,11 +140,17 @@ class EMRouting(Routing):
             coupling: `[B, P, I, J]`, as in one iteration of `history`.
 
         Returns:
-            `[B, P, J, D, D]`.
+            `[B, P, J, D, D]`; for D, covariance `"rows"` has the number of entries of a vote as a matrix, and
+            poses that cannot be added have `PoseSpace.intrinsic_dim`.
         """
-        mean, low, _, share = votes.reduce(precise_mean, coupling)
-        spread = votes.reduce(self.gaussian.fit, share, mean, low)
-        return self.gaussian.covariance(spread, votes.pose_dim)
+        gaussian = self.gaussian.bind(votes.space)
+        mean, low, _, share = self._means(votes, coupling)
+        spread = votes.reduce(gaussian.fit, share, mean, low)
+        return gaussian.covariance(spread, votes.pose_dim)
+
+    def supports(self, space: PoseSpace) -> bool:
+        """Spherical and fixed covariances support every space, the others poses that can be added."""
+        return self.gaussian.supports(space)
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
         """See `Routing.fused`; the kernel has the paper's covariance, and does not serve subclasses."""
@@ -157,8 +170,23 @@ class EMRouting(Routing):
         )
         return None if found is None else RoutingOutput(*found)
 
+    def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
+        if isinstance(votes, Votes) and self.covariance == "rows" and not self.supports(votes.space):
+            raise ValueError(
+                f"covariance 'rows' needs poses that are matrices, such as MatrixPose or SimilarityPose, got "
+                f"{votes.space!r}; use another covariance or another pose space"
+            )
+        super()._check(votes, activation, start)
+
+    @staticmethod
+    def _means(votes: Votes, weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if votes.space.linear:
+            return votes.reduce(precise_mean, weight)
+        mean, mass, share = votes.reduce(partial(mean_pose, votes.space), weight)
+        return mean, torch.zeros_like(mean), mass, share
+
     def _coding_logit(self, iteration: int, code: Tensor, mass: Tensor, votes: Votes) -> Tensor:
         if self.normalize_mass:
             mass = mass * (votes.positions * votes.parents / votes.total_children)
-        cost = (votes.pose_dim * self.beta_u + code) * mass
+        cost = (votes.space.intrinsic_dim * self.beta_u + code) * mass
         return self.inverse_temperature_at(iteration) * (self.beta_a - cost)

@@ -3,12 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from torchcaps._checks import check_choice, check_number
 from torchcaps.capsules import length, squash
 from torchcaps.poses import PoseSpace
-from torchcaps.routing.base import Routing, RoutingOutput, length_logit, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit, mean_pose, weighted_mean
 from torchcaps.votes import Votes, agreement
 
 
@@ -18,6 +19,11 @@ def unit(vectors: Tensor) -> Tensor:
     The gradient of a direction is 1 / length, which would exceed float32 among votes of mixed scales.
     """
     return vectors / (length(vectors, keepdim=True) + 1e-6)
+
+
+def mean_sq_distance(space: PoseSpace, votes: Tensor, center: Tensor, share: Tensor) -> Tensor:
+    """Mean squared distance of votes from their center, `[B, P, J]`."""
+    return (share * space.distance(votes, center.unsqueeze(2))).sum(2)
 
 
 class KMeansRouting(Routing):
@@ -32,10 +38,16 @@ class KMeansRouting(Routing):
     squashed total :math:`\sum_i a_i c_{ij} \hat u_{ij}`: high where many votes add up, 0 where they cancel
     or nobody votes.
 
+    Poses that cannot be added, such as rotations, have the mean and distance :math:`d` of their space for
+    :math:`\mu_j` and :math:`d`, and :math:`m e^{-s^2/2}` for the length of the total, with the mass
+    :math:`m = \sum_i a_i c_{ij}` and the mean squared distance :math:`s^2` of the votes from their center:
+    unit vectors of the plane whose angles are normally distributed with variance :math:`s^2` have a mean of
+    length :math:`e^{-s^2/2}`. The metric must be `"euclidean"`.
+
     Args:
         parents: number of parent types.
         iterations: how many times the centers are computed.
-        metric: `"cosine"` or `"euclidean"`.
+        metric: `"cosine"`, or `"euclidean"` for the squared distance of the pose space.
         temperature: :math:`\tau`; 0 for hard assignment.
 
     Example:
@@ -59,8 +71,14 @@ class KMeansRouting(Routing):
         child = votes.gather(activation).unsqueeze(-1)
         coupling = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
-            center, mass, _ = votes.reduce(weighted_mean, coupling * child)
-            presence = length(squash(center * mass.unsqueeze(-1)))
+            if votes.space.linear:
+                center, mass, _ = votes.reduce(weighted_mean, coupling * child)
+                total = center * mass.unsqueeze(-1)
+            else:
+                center, mass, share = votes.reduce(partial(mean_pose, votes.space), coupling * child)
+                variance = votes.reduce(partial(mean_sq_distance, votes.space), center, share)
+                total = (mass * torch.exp(-variance / 2)).unsqueeze(-1)
+            presence = length(squash(total))
             yield RoutingOutput(center, presence, length_logit(presence), coupling)
             if iteration < self.iterations - 1:
                 closeness = votes.reduce(partial(self._closeness, votes.space), center)
@@ -69,6 +87,10 @@ class KMeansRouting(Routing):
                     if self.temperature == 0
                     else votes.softmax(closeness / self.temperature)
                 )
+
+    def supports(self, space: PoseSpace) -> bool:
+        """With the euclidean metric every space, otherwise poses that can be added."""
+        return space.linear or self.metric == "euclidean"
 
     def _closeness(self, space: PoseSpace, vote: Tensor, center: Tensor) -> Tensor:
         if self.metric == "cosine":
