@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torchcaps.experiments.compare.networks import HEADS
+
 PARTS = ("digits", "overlap", "views")
 SPEED = "speed"
 
@@ -61,9 +63,10 @@ class Form:
     Attributes:
         name: `"quick"` or `"full"`.
         parts: settings of each part, by name.
-        types: capsule types of every capsule head.
+        types: capsule types of a head with vectors or matrices, see `POSES`.
+        trunk: trunk of the networks, if none is named.
         seeds: number of seeds, if not given.
-        routings: routings that are compared, if none are named; empty for all.
+        routings: routings that are compared, if none are named.
         minutes: limit for one cell, if not given.
         speed_seconds: how long each speed is measured.
     """
@@ -71,8 +74,9 @@ class Form:
     name: str
     parts: dict[str, PartSettings]
     types: int = 16
+    trunk: str = "preact"
     seeds: int = 3
-    routings: tuple[str, ...] = ()
+    routings: tuple[str, ...] = tuple(HEADS)
     minutes: float = 8.0
     speed_seconds: float = 2.0
 
@@ -92,8 +96,9 @@ QUICK = Form(
         "overlap": PartSettings("digits", size=18, epochs=4, batch_size=32, per_image=2, test_per_image=4),
         "views": PartSettings("toys", size=24, epochs=8, batch_size=32, views=QUICK_VIEWS),
     },
+    trunk="conv6",
     seeds=2,
-    routings=("uniform", "dynamic", "em"),
+    routings=("dynamic", "em"),
     minutes=2.0,
     speed_seconds=0.5,
 )

@@ -9,9 +9,23 @@ from typing import Any, NamedTuple
 from torchcaps._checks import check_choice
 from torchcaps.models import list_trunks
 
-# Numbers in a pose. Vectors of 8 and 4×4 matrices give heads with about the same number of parameters: a vector
-# needs 8·8 for each pair of child and class but 8 channels of the trunk, a matrix 4·4 and 16 channels.
-POSE_DIMS = {"vector": 8, "matrix": 16}
+
+class PoseSize(NamedTuple):
+    """The numbers in a pose, and how many times the capsule types of the form."""
+
+    dim: int
+    factor: int = 1
+
+
+# Sizes that give all heads about the same number of parameters. A larger pose needs more channels of the primary
+# capsules; the weight of a pair of child and class has 8·8 numbers for vectors and 4·4 for matrices. A quaternion
+# has 8 features beside its 4 numbers. A similarity has 4 numbers and no features, so there are more types.
+POSES = {
+    "vector": PoseSize(8),
+    "matrix": PoseSize(16),
+    "similarity": PoseSize(4, factor=3),
+    "quaternion": PoseSize(12),
+}
 
 
 @dataclass(frozen=True)
@@ -22,7 +36,7 @@ class Head:
         routing: its name in `list_routings()`.
         poses: names of the pose spaces it works with, that of its paper first.
         options: where they differ from the defaults of `capsule_head`.
-        source: the paper.
+        source: the paper, or what differs from the head before.
     """
 
     routing: str
@@ -31,18 +45,24 @@ class Head:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+FLAT = ("vector", "matrix", "similarity")
 HEADS = {
-    "uniform": Head("uniform", ("vector", "matrix"), "no routing"),
-    "dynamic": Head("dynamic", ("vector", "matrix"), "Sabour et al. 2017"),
-    "em": Head("em", ("matrix", "vector"), "Hinton et al. 2018"),
-    "kmeans": Head("kmeans", ("vector", "matrix"), "Su 2018"),
-    "heinsen": Head("heinsen", ("matrix", "vector"), "Heinsen 2019"),
-    "self_routing": Head("self_routing", ("vector", "matrix"), "Hahn et al. 2019"),
-    "inverted_attention": Head("inverted_attention", ("matrix", "vector"), "Tsai et al. 2020"),
-    # The squash of its paper, 1 − exp(−|s|), is flat for the long sums of a grid with hundreds of children.
-    "self_attention": Head(
-        "self_attention", ("vector", "matrix"), "Mazzia et al. 2021", {"squash": "hinton"}
+    "uniform": Head("uniform", FLAT, "no routing"),
+    "dynamic": Head("dynamic", FLAT, "Sabour et al. 2017"),
+    "em": Head("em", ("matrix", "vector", "similarity"), "Hinton et al. 2018"),
+    "em_spherical": Head(
+        "em", ("matrix", "vector", "similarity", "quaternion"), "one variance", {"covariance": "spherical"}
     ),
+    "em_rows": Head("em", ("matrix", "similarity"), "covariance of rows", {"covariance": "rows"}),
+    "kmeans": Head("kmeans", FLAT, "Su 2018"),
+    "kmeans_euclidean": Head("kmeans", (*FLAT, "quaternion"), "squared distance", {"metric": "euclidean"}),
+    "heinsen": Head("heinsen", ("matrix", "vector", "similarity"), "Heinsen 2019"),
+    "self_routing": Head("self_routing", (*FLAT, "quaternion"), "Hahn et al. 2019"),
+    "inverted_attention": Head(
+        "inverted_attention", ("matrix", "vector", "similarity"), "Tsai et al. 2020"
+    ),
+    # The squash of its paper, 1 − exp(−|s|), is flat for the long sums of a grid with hundreds of children.
+    "self_attention": Head("self_attention", FLAT, "Mazzia et al. 2021", {"squash": "hinton"}),
 }
 # Same trunk without capsules: name of each baseline, and its model.
 BASELINES = {"pooled": "pooled_trunk", "dense": "dense_trunk"}
@@ -78,12 +98,12 @@ class Network(NamedTuple):
 
 
 def choose_networks(
-    routings: Sequence[str] = (), poses: Sequence[str] = (), trunks: Sequence[str] = ("preact",)
+    routings: Sequence[str], poses: Sequence[str] = (), trunks: Sequence[str] = ("preact",)
 ) -> list[Network]:
     """The networks of a comparison, baselines first.
 
     Args:
-        routings: names in `HEADS`; by default all.
+        routings: names in `HEADS`.
         poses: names of pose spaces; by default the pose of each routing's paper. A routing is left out for a
             pose that it does not work with.
         trunks: names of trunks.
@@ -98,18 +118,19 @@ def choose_networks(
     for name in routings:
         check_choice("routing", name, list(HEADS))
     for name in poses:
-        check_choice("pose", name, list(POSE_DIMS))
+        check_choice("pose", name, list(POSES))
     for name in trunks:
         check_choice("trunk", name, list_trunks())
     routed: list[tuple[str, str]] = []
-    for name in routings or HEADS:
+    for name in routings:
         head = HEADS[name]
         routed += [(name, pose) for pose in poses or head.poses[:1] if pose in head.poses]
     if not routed:
         known = "; ".join(f"{name}: {', '.join(HEADS[name].poses)}" for name in routings)
         raise ValueError(f"no routing works with pose {', '.join(poses)}; {known}")
-    # Uniform routing with every pose that occurs, so that each routing has a baseline with its own poses.
-    used = list(dict.fromkeys(pose for _, pose in routed))
+    # Uniform routing with every pose that occurs, so that each routing has a baseline with its own poses. It has
+    # no form for quaternions, which cannot be added.
+    used = dict.fromkeys(pose for _, pose in routed if pose in HEADS[UNIFORM].poses)
     heads = [(UNIFORM, pose) for pose in used] + [pair for pair in routed if pair[0] != UNIFORM]
     return [
         Network(head, pose, trunk)
@@ -123,7 +144,7 @@ def model_options(network: Network, types: int) -> dict[str, Any]:
 
     Args:
         network: the network.
-        types: capsule types of a capsule head.
+        types: capsule types of a head with vectors or matrices.
 
     Example:
         >>> model_options(Network("pooled", None, "preact"), 16)
@@ -133,13 +154,14 @@ def model_options(network: Network, types: int) -> dict[str, Any]:
         return {"name": BASELINES[network.head], "backbone": network.trunk}
     head = HEADS[network.head]
     assert network.pose is not None
+    size = POSES[network.pose]
     return {
         "name": "capsule_head",
         "backbone": network.trunk,
         "routing": head.routing,
         "pose": network.pose,
-        "pose_dim": POSE_DIMS[network.pose],
-        "types": types,
+        "pose_dim": size.dim,
+        "types": size.factor * types,
         # Weights shared over positions, for vectors too: so all capsule heads read images of any size.
         "class_layer": "grid",
         **head.options,

@@ -44,8 +44,9 @@ def compute_cell(
         callback: is called during the training.
 
     Returns:
-        Measured values in percent, the accuracy on the validation images, the epoch that was tested, the
-        number of parameters, and the seconds of training.
+        Measured values in percent, the number of test images of each (several versions of one image count
+        once), the accuracy on the validation images, the steps, the number of parameters, and the seconds of
+        training.
 
     Raises:
         CellStopped: the time is used up, or the user has interrupted the training.
@@ -78,8 +79,12 @@ def compute_cell(
         raise CellStopped(result["status"])
     # The model now has the weights of the best epoch on the validation images.
     values = measure(model, images.tests, settings)
+    counts = {name: len(test) // settings.test_per_image for name, test in images.tests.items()}
+    if settings.attacked:
+        counts |= dict.fromkeys(("fgsm", "pgd"), settings.attacked)
     return {
         "values": values,
+        "counts": counts,
         "validation": 100 * result["metrics"]["validation"]["accuracy"],
         "steps": result["step"],
         "parameters": result["num_params"],
