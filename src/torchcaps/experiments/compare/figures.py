@@ -65,5 +65,3 @@ def draw_costs(summary: Summary, measure: Measure) -> Any | None:
 def training_time(row: Row) -> float:
     """Seconds for 1,000 images in training."""
     return 1000 / row.speed["train_per_second"]
-
-

@@ -75,8 +75,6 @@ def attack(model: Model, images: ImageSet, settings: PartSettings) -> dict[str, 
     values: dict[str, float | None] = {"zero_gradients": 100 * zero_gradient_share(torch.cat(gradients))}
     with evaluating(model), torch.no_grad():
         for name, parts in changed.items():
-            right = [
-                model(part).logits.argmax(1) == truth for part, truth in zip(parts, labels.split(BATCH))
-            ]
+            right = [model(part).logits.argmax(1) == truth for part, truth in zip(parts, labels.split(BATCH))]
             values[name] = 100 * float(torch.cat(right).double().mean())
     return values

@@ -17,9 +17,10 @@ class PoseSize(NamedTuple):
     factor: int = 1
 
 
-# Sizes that give all heads about the same number of parameters. A larger pose needs more channels of the primary
-# capsules; the weight of a pair of child and class has 8·8 numbers for vectors and 4·4 for matrices. A quaternion
-# has 8 features beside its 4 numbers. A similarity has 4 numbers and no features, so there are more types.
+# Sizes that give all heads about the same number of parameters. A larger pose needs more channels of the
+# primary capsules; the weight of a pair of child and class has 8·8 numbers for vectors and 4·4 for matrices.
+# A quaternion has 8 features beside its 4 numbers. A similarity has 4 numbers and no features, so there are
+# more types.
 POSES = {
     "vector": PoseSize(8),
     "matrix": PoseSize(16),
@@ -36,7 +37,7 @@ class Head:
         routing: its name in `list_routings()`.
         poses: names of the pose spaces it works with, that of its paper first.
         options: where they differ from the defaults of `capsule_head`.
-        source: the paper, or what differs from the head before.
+        source: the paper or essay, and what differs from it.
     """
 
     routing: str
@@ -51,16 +52,24 @@ HEADS = {
     "dynamic": Head("dynamic", FLAT, "Sabour et al. 2017"),
     "em": Head("em", ("matrix", "vector", "similarity"), "Hinton et al. 2018"),
     "em_spherical": Head(
-        "em", ("matrix", "vector", "similarity", "quaternion"), "one variance", {"covariance": "spherical"}
+        "em",
+        ("matrix", "vector", "similarity", "quaternion"),
+        "Hinton et al. 2018, one variance per capsule",
+        {"covariance": "spherical"},
     ),
-    "em_rows": Head("em", ("matrix", "similarity"), "covariance of rows", {"covariance": "rows"}),
+    "em_rows": Head(
+        "em",
+        ("matrix", "similarity"),
+        "Hinton et al. 2018, covariance of matrix rows",
+        {"covariance": "rows"},
+    ),
     "kmeans": Head("kmeans", FLAT, "Su 2018"),
-    "kmeans_euclidean": Head("kmeans", (*FLAT, "quaternion"), "squared distance", {"metric": "euclidean"}),
+    "kmeans_euclidean": Head(
+        "kmeans", (*FLAT, "quaternion"), "Su 2018, squared distance", {"metric": "euclidean"}
+    ),
     "heinsen": Head("heinsen", ("matrix", "vector", "similarity"), "Heinsen 2019"),
     "self_routing": Head("self_routing", (*FLAT, "quaternion"), "Hahn et al. 2019"),
-    "inverted_attention": Head(
-        "inverted_attention", ("matrix", "vector", "similarity"), "Tsai et al. 2020"
-    ),
+    "inverted_attention": Head("inverted_attention", ("matrix", "vector", "similarity"), "Tsai et al. 2020"),
     # The squash of its paper, 1 − exp(−|s|), is flat for the long sums of a grid with hundreds of children.
     "self_attention": Head("self_attention", FLAT, "Mazzia et al. 2021", {"squash": "hinton"}),
 }
@@ -90,8 +99,10 @@ class Network(NamedTuple):
     def title(self, *, with_trunk: bool = True) -> str:
         """The name in tables.
 
-        >>> Network("em", "matrix", "preact").title(), Network("pooled", None, "preact").title(with_trunk=False)
-        ('em, matrix, preact', 'average pooling')
+        >>> Network("em", "matrix", "preact").title()
+        'em, matrix, preact'
+        >>> Network("pooled", None, "preact").title(with_trunk=False)
+        'average pooling'
         """
         name = {"pooled": "average pooling", "dense": "dense layer"}.get(self.head, self.head)
         return ", ".join([name, *([self.pose] if self.pose else []), *([self.trunk] if with_trunk else [])])
@@ -128,8 +139,8 @@ def choose_networks(
     if not routed:
         known = "; ".join(f"{name}: {', '.join(HEADS[name].poses)}" for name in routings)
         raise ValueError(f"no routing works with pose {', '.join(poses)}; {known}")
-    # Uniform routing with every pose that occurs, so that each routing has a baseline with its own poses. It has
-    # no form for quaternions, which cannot be added.
+    # Uniform routing with every pose that occurs, so that each routing has a baseline with its own poses. It
+    # has no form for quaternions, which cannot be added.
     used = dict.fromkeys(pose for _, pose in routed if pose in HEADS[UNIFORM].poses)
     heads = [(UNIFORM, pose) for pose in used] + [pair for pair in routed if pair[0] != UNIFORM]
     return [

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from torchcaps.experiments.compare.figures import draw_costs
-from torchcaps.experiments.compare.networks import BASELINES, UNIFORM, Network
+from torchcaps.experiments.compare.forms import FORMS, FULL
+from torchcaps.experiments.compare.networks import BASELINES, HEADS, UNIFORM, Network
 from torchcaps.experiments.compare.summary import (
     MEASURES,
     Measure,
@@ -55,11 +56,14 @@ def report_html(summary: Summary, out: Path) -> str:
     form = "quick form, on small data" if plan["form"] == "quick" else "full form"
     header = f"""<p class="kind">torchcaps · {escape(form)}</p>
 <h1>{text_html("Capsule routings compared in one frame")}</h1>
-<p class="source">Same trunk, data, loss and number of steps for every network; baselines without routing beside
-them</p>
+<p class="source">Same data, loss and number of steps for every network; baselines on the same trunk</p>
 <p class="data">Data: {text_html(data_sentence(plan["frame"]))}</p>"""
     footer = origin_html(
-        f"torchcaps compare --{plan['form']}", plan["seconds"], plan["environment"], "numbers, settings", SUMMARY
+        f"torchcaps compare --{plan['form']}",
+        plan["seconds"],
+        plan["environment"],
+        "numbers, settings",
+        SUMMARY,
     )
     return page_html("compare", header, report_items(summary, out), footer, style=STYLE)
 
@@ -71,14 +75,36 @@ def report_items(summary: Summary, out: Path) -> list[ReportItem]:
         figure = draw_costs(summary, measure) if measure.key in FIGURES else None
         if figure is not None:
             path = save_figure(figure, out / f"costs-{measure.key}")
-            items.append(Figure(f"costs-{measure.key}", path, figure_caption(measure)))
+            items.append(Figure(f"costs-{measure.key}", path, figure_caption(summary, measure)))
     items += [Text(text) for text in protocol(summary)]
     items.append(budget_table(summary))
     if summary.failures:
         rows = [[title, message.splitlines()[0][:300]] for title, message in summary.failures]
-        caption = "These cells have no result; the same command tries them again."
-        items.append(Table("Cells that failed", ["cell", "message"], rows, caption, []))
+        note = "These cells have no result; the same command tries them again."
+        items.append(Table("Cells that failed", ["cell", "message"], rows, note, []))
     return items
+
+
+def command(summary: Summary) -> str:
+    """The command that computes the networks of a comparison."""
+    form = FORMS.get(summary.plan["form"], FULL)
+    routed = [row.network for row in summary.rows if not row.network.is_baseline]
+    words = ["torchcaps", "compare"]
+    heads = list(dict.fromkeys(network.head for network in routed))
+    if set(heads) != set(form.routings) - {UNIFORM}:
+        words += heads
+    words.append(f"--{summary.plan['form']}")
+    if any(network.pose != HEADS[network.head].poses[0] for network in routed):
+        words += [
+            word
+            for pose in dict.fromkeys(network.pose for network in routed)
+            for word in ("--pose", str(pose))
+        ]
+    if summary.trunks != [form.trunk]:
+        words += [word for trunk in summary.trunks for word in ("--trunk", trunk)]
+    if summary.plan["seeds"] != form.seeds:
+        words += ["--seeds", str(summary.plan["seeds"])]
+    return " ".join(words)
 
 
 def data_sentence(frame: dict[str, Any]) -> str:
@@ -143,42 +169,57 @@ def main_table(summary: Summary) -> Table:
     measures = [each for each in MEASURES if any(each.key in row.values for row in summary.rows)]
     headings = [f"{each.heading} (%)" for each in measures]
     rows = [row_cells(summary, row, measures) for row in summary.rows]
-    seeds = max(len(values) for row in summary.rows for values in row.values.values())
-    deviation = f"Mean ± standard deviation of {seeds} seeds. " if seeds > 1 else "One seed. "
-    attack = summary.plan["frame"].get("digits", {})
-    caption = (
-        deviation
-        + "Percentages of test images that are right; higher is better. Affine: digits that are also rotated, "
-        "sheared and scaled, which no network was trained on. Two digits: two single digits side by side, after "
-        "training on single ones; both must have the highest scores; – where a network cannot read images of "
-        "this size. Overlap: two digits over each other, trained on such pairs; both must be right. Views: other "
-        "toys than in training, from the directions of training and from novel ones; the networks were not "
-        "brought to the same accuracy on familiar views first. "
-    )
-    if attack.get("attacked"):
-        caption += (
-            f"FGSM and PGD: white-box attacks on {attack['attacked']} digits that change each pixel, from 0 to "
-            f"1, by at most {attack['epsilon']:g}; PGD has {attack['pgd_steps']} steps and "
-            f"{attack['restarts']} random start{'s' * (attack['restarts'] > 1)}. {zero_gradients(summary)}"
-        )
-    caption += (
-        "Images/s and peak memory: training steps on the CPU, on images as in the part with single digits. "
-        "Parameters: with 10 classes. Shaded: the baselines, which have no routing by agreement."
-    )
     marked = [number for number, row in enumerate(summary.rows) if row.network.is_baseline]
     columns = ["network", *headings, "images/s", "peak MB", "parameters"]
-    return Table("All networks", columns, rows, caption, marked)
+    return Table("All networks", columns, rows, caption(summary), marked)
+
+
+def caption(summary: Summary) -> str:
+    """What the columns of the table are."""
+    said = [
+        seeds_sentence(summary),
+        "Percentages of test images that are right; higher is better.",
+        "Affine: digits that are also rotated, sheared and scaled, which no network was trained on.",
+        "Two digits: two digits side by side, after training on single ones; both must have the highest "
+        "scores; – where a network cannot read images of this size.",
+        "Overlap: two digits over each other, trained on such pairs; both must be right.",
+        "Views: other toys than in training, from the directions of training and from novel ones; the "
+        "networks were not brought to the same accuracy on familiar views first.",
+    ]
+    attack = summary.plan["frame"].get("digits", {})
+    if attack.get("attacked"):
+        starts = f"{attack['restarts']} random start{'s' * (attack['restarts'] > 1)}"
+        said += [
+            f"FGSM and PGD: white-box attacks on {attack['attacked']} digits that change each pixel, from 0 "
+            f"to 1, by at most {attack['epsilon']:g}; PGD has {attack['pgd_steps']} steps and {starts}.",
+            zero_gradients(summary),
+        ]
+    said += [
+        "Images/s and peak memory: training steps on the CPU, with images as in the part of single digits.",
+        "Parameters: for the part of single digits.",
+        "Shaded: the baselines, which have no routing by agreement.",
+    ]
+    return " ".join(said)
+
+
+def seeds_sentence(summary: Summary) -> str:
+    """How many seeds the numbers are of."""
+    counts = {len(values) for row in summary.rows for values in row.values.values()} or {1}
+    if max(counts) == 1:
+        return "One seed."
+    number = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    return f"Mean ± standard deviation of {number} seeds."
 
 
 def zero_gradients(summary: Summary) -> str:
     """Warn if an attack had no direction to follow, which would look like robustness."""
     masked = [row for row in summary.rows if max(row.values.get("zero_gradients", [0.0])) > 0]
     if not masked:
-        return "No image had a gradient of 0. "
+        return "No image had a gradient of 0."
     share = max(max(row.values["zero_gradients"]) for row in masked)
     return (
-        f"Up to {share:.0f} % of the images had a gradient of 0, where an attack fails without showing that the "
-        f"network is robust: {names(summary, [row.network for row in masked])}. "
+        f"Up to {share:.0f} % of the images had a gradient of 0, where an attack fails without showing that "
+        f"the network is robust: {names(summary, [row.network for row in masked])}."
     )
 
 
@@ -195,34 +236,38 @@ def row_cells(summary: Summary, row: Row, measures: Sequence[Measure]) -> list[A
     return [*cells, round(speed["train_per_second"]), round(speed["peak_mb"]), int(speed["parameters"])]
 
 
-def figure_caption(measure: Measure) -> str:
+def figure_caption(summary: Summary, measure: Measure) -> str:
     """What the figure shows."""
+    several = any(len(row.values.get(measure.key, ())) > 1 for row in summary.rows)
     return (
-        f"Error on {measure.phrase} against the time of a training step and against the number of parameters: "
-        "lower and further left is better. Empty marks are baselines; squares have no capsules, the shape of the "
-        "other marks is the pose. Bars are one standard deviation over seeds."
+        f"Error on {measure.phrase} against the time of training and against the number of parameters: "
+        "lower and further left is better. Empty marks are baselines; squares have no capsules, and the "
+        "shape of all "
+        "other marks is the pose." + " Bars are one standard deviation over seeds." * several
     )
 
 
 def protocol(summary: Summary) -> list[str]:
     """How it was done."""
-    trunks = ", ".join(summary.trunks)
+    trunks = summary.trunks
+    same = f"the same trunk, {trunks[0]}," if len(trunks) == 1 else f"one of the trunks {', '.join(trunks)},"
     return [
-        f"Every network has the same trunk ({trunks}), and on top of it capsules, average pooling with a linear "
-        "layer, or a linear layer on the whole feature map. All are trained with Adam and the same learning rate, "
-        "schedule, batch size and number of steps; nothing was tuned for any of them, so a network that needs "
-        "another learning rate or more time is at a disadvantage here. No images are augmented. A seed changes the "
-        "first weights and the order of the images; the images themselves are the same.",
-        "All networks minimize the cross-entropy of their logits. The papers train lengths of capsules with the "
-        "margin loss and EM routing with the spread loss; here every network has the same loss, so that a "
-        "difference between networks is not one between losses. With two digits in an image, each is worth half.",
+        f"Every network has {same} and on top of it capsules, average pooling with a linear layer, or a "
+        "linear layer on the whole feature map. All are trained with Adam and the same learning rate, "
+        "schedule, batch size and number of steps. Nothing was tuned for any of them, so a network that "
+        "needs another learning rate or more time is at a disadvantage here. No images are augmented. A "
+        "seed changes the first weights and the order of the images; the images themselves are the same.",
+        "All networks minimize the cross-entropy of their logits. The papers train lengths of capsules "
+        "with the margin loss and EM routing with the spread loss. Here every network has the same loss, "
+        "so that a difference between networks is not one between losses. With two digits in an image, "
+        "each has half of the probability.",
         "The epoch that is tested is the best one on validation images, which are held out of the training "
-        "images. No test image was used to choose anything. Validation digits are not in training; validation "
-        "views show the toys of training. "
-        "A difference is called beyond chance if it is larger than two standard errors of the test images and "
-        "significant over the seeds (Welch's t-test at 5 %). Many pairs are compared, so about one in twenty "
-        "equal pairs would be called different by the t-test alone. Views of one toy are not independent, so on "
-        "views chance is larger than the test assumes.",
+        "images. No test image was used to choose anything. Digits of validation are not in training; views "
+        "of validation show the same toys as those of training.",
+        "A difference is called beyond chance if it is larger than two standard errors of the test images, "
+        "and significant over the seeds by Welch's t-test at 5 %. Many pairs are compared, and at 5 % "
+        "about one in forty equal networks would come out as better. Views of one toy are not independent "
+        "of each other, so that on views chance is larger than the test assumes.",
     ]
 
 
@@ -255,7 +300,5 @@ def budget_table(summary: Summary) -> Table:
         "shortest (s)",
         "longest (s)",
     ]
-    caption = (
-        "The budget of each training, the same for all networks, and how long the fastest and the slowest took."
-    )
-    return Table("Budget", columns, rows, caption, [])
+    caption = "The same for all networks. The times are those of the fastest and of the slowest training."
+    return Table("Budget of one training", columns, rows, caption, [])

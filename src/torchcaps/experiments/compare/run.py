@@ -85,7 +85,9 @@ def compare(
     try:
         cells = plan_cells(form, networks, seeds)
         plan = {"form": form.name, "frame": frame_of(form), "seeds": seeds, "minutes": seconds / 60}
-        write_json(out / PLAN, {**plan, "environment": describe_environment(), "seconds": spent(out)})
+        # The command may name private folders; the report gives one that computes the same networks.
+        environment = {key: value for key, value in describe_environment().items() if key != "command"}
+        write_json(out / PLAN, {**plan, "environment": environment, "seconds": spent(out)})
         # An error here, such as missing data, is the same for all cells, and the user has to know at once.
         images = {name: load_part(name, part, data_dir) for name, part in form.parts.items()}
         left = [cell for cell in cells if not is_finished(out, cell)]
@@ -143,9 +145,11 @@ def run_cell(
     except CellStopped as stop:
         if stop.status == "interrupted":
             raise KeyboardInterrupt from None
-        message = f"not finished within {seconds / 60:g} minutes: run again to continue it, or raise --minutes"
+        message = (
+            f"not finished within {seconds / 60:g} minutes: run again to continue it, or raise --minutes"
+        )
         result = {"status": "failed", "message": message}
-    except Exception as error:  # noqa: BLE001 - the other cells go on, whatever is wrong with this one
+    except Exception as error:  # whatever is wrong with this cell, the others go on
         result = {"status": "failed", "message": f"{type(error).__name__}: {error}"}
     result["seconds"] = round(time.monotonic() - started, 2)
     write_result(out, cell, result)

@@ -147,9 +147,7 @@ def footer_html(claim: Claim, result: dict[str, Any]) -> str:
     return origin_html(command, result["seconds"], result["environment"], "numbers, recipes", "result.json")
 
 
-def origin_html(
-    command: str, seconds: float, environment: dict[str, Any], content: str, file: str
-) -> str:
+def origin_html(command: str, seconds: float, environment: dict[str, Any], content: str, file: str) -> str:
     """A footer: how and where the numbers of a page were made.
 
     Args:
