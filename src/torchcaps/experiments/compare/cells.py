@@ -53,7 +53,7 @@ class Cell:
         """Name of the cell's files: readable, and with a digest of its identity.
 
         >>> Cell(Network("em", "matrix", "preact"), "digits", 0, {}, {}).name
-        'em-matrix-preact-digits-0-c51d0e1c6d'
+        'em-matrix-preact-digits-0-6b85ab439e'
         """
         words = [self.network.head, self.network.pose, self.network.trunk, self.part, str(self.seed)]
         return "-".join([*(word for word in words if word), digest_of(self.identity())[:10]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -81,7 +81,7 @@ def load_overlap(settings: PartSettings, data_dir: str | None) -> PartData:
 
 def load_views(settings: PartSettings, data_dir: str | None) -> PartData:
     """Toys from familiar azimuths; other toys from these and from all other azimuths for tests."""
-    views = {name: list(codes) for name, codes in settings.views}
+    views: dict[str, Any] = {name: list(codes) for name, codes in settings.views}
     size = settings.size if views else RENDERED
     splits = {
         split: load(settings.source, split, viewpoint="azimuth", size=size, data_dir=data_dir, **views)

@@ -54,9 +54,9 @@ def draw_costs(summary: Summary, measure: Measure) -> Any | None:
         right.errorbar([row.speed["parameters"] / 1000], [mean(errors)], label=label, **mark)
     left.set(xlabel="training, seconds per 1,000 images", ylabel=f"{measure.phrase}: error (%)")
     right.set(xlabel="parameters (thousands)")
+    left.set_xlim(0, None)
     for axes in (left, right):
-        axes.set_xlim(0, None)
-        axes.margins(y=0.12)
+        axes.margins(x=0.15, y=0.12)
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize=8, frameon=False)
     return figure

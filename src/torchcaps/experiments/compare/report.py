@@ -28,12 +28,18 @@ from torchcaps.experiments.framework.study import Figure, ReportItem, Table, Tex
 REPORT, SUMMARY = "report.html", "summary.json"
 # The table has many columns: on a wide screen it may be wider than the text.
 STYLE = """
-section:has(.wide) { width: min(74rem, 100vw - 2.5rem); margin-left: calc(50% - min(37rem, 50vw - 1.25rem)); }
-section .caption { max-width: 43.5rem; }
-section h2, section .caption { margin-left: max(0rem, (min(74rem, 100vw - 2.5rem) - 43.5rem) / 2); }
-td.number { white-space: nowrap; }
+section:has(th:nth-child(9)) {
+  --room: min(74rem, 100vw - 2.5rem); width: var(--room); margin-left: calc(50% - var(--room) / 2);
+}
+section:has(th:nth-child(9)) > :is(h2, .caption) {
+  max-width: 43.5rem; margin-left: max(0rem, (var(--room) - 43.5rem) / 2);
+}
+@media (min-width: 40rem) { tbody th, td.number { white-space: nowrap; } }
 """
 FIGURES = ("accuracy", "novel")
+COMMON_OPTIONS = ("name", "backbone", "routing", "pose", "pose_dim", "types", "class_layer")
+# With fewer seeds a t-test finds only large differences.
+FEW_SEEDS = 5
 
 
 def write_report(out: str | Path) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def report_items(summary: Summary, out: Path) -> list[ReportItem]:
             path = save_figure(figure, out / f"costs-{measure.key}")
             items.append(Figure(f"costs-{measure.key}", path, figure_caption(summary, measure)))
     items += [Text(text) for text in protocol(summary)]
-    items.append(budget_table(summary))
+    items += [budget_table(summary), networks_table(summary)]
     if summary.failures:
         rows = [[title, message.splitlines()[0][:300]] for title, message in summary.failures]
         note = "These cells have no result; the same command tries them again."
@@ -150,13 +156,19 @@ def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: s
         measured += 1
         ahead, behind = winners(summary, measure, against)
         if ahead:
-            better.append(f"{measure.phrase} ({names(summary, ahead)})")
+            better.append(f"on {measure.phrase} ({names(summary, ahead)})")
         if behind:
-            worse.append(f"{measure.phrase} ({names(summary, behind)})")
-    said = f"Better than {rivals} beyond chance: {'; '.join(better) or 'none on any test'}. "
-    said += f"Worse than {'one of these' if len(against) > 1 else 'it'}: {'; '.join(worse) or 'none'}."
-    holds = True if len(better) == measured else None if better else False
-    return Verdict(holds, said, question)
+            worse.append(f"on {measure.phrase} ({names(summary, behind)})")
+    said = f"Better than {rivals} by more than chance: " if better else ""
+    said += "; ".join(better) or f"On no test is a routing better than {rivals} by more than chance"
+    said += ". "
+    said += f"Worse than {'one of the two' if len(against) > 1 else 'it'}: " if worse else ""
+    said += "; ".join(worse) or "None is worse by more than chance"
+    said += "."
+    most = max(len(values) for row in summary.rows for values in row.values.values())
+    if most < FEW_SEEDS:
+        said += f" With {most} seeds only large differences can be told from chance."
+    return Verdict(True if len(better) == measured else None if better else False, said, question)
 
 
 def names(summary: Summary, networks: Sequence[Network]) -> str:
@@ -302,3 +314,18 @@ def budget_table(summary: Summary) -> Table:
     ]
     caption = "The same for all networks. The times are those of the fastest and of the slowest training."
     return Table("Budget of one training", columns, rows, caption, [])
+
+
+def networks_table(summary: Summary) -> Table:
+    """What each network is, so that it can be built again."""
+    rows: list[list[Any]] = []
+    for row in summary.rows:
+        model = row.model
+        own = {key: value for key, value in model.items() if key not in COMMON_OPTIONS}
+        options = ", ".join(f"{key}={value}" for key, value in own.items())
+        source = HEADS[row.network.head].source if row.network.head in HEADS else "no capsules"
+        name = row.network.title(with_trunk=len(summary.trunks) > 1)
+        rows.append([name, source, options or "–", model.get("types"), model.get("pose_dim")])
+    columns = ["network", "source", "options", "capsule types", "numbers in a pose"]
+    note = "Options of the routing where they differ from the defaults of the model capsule_head."
+    return Table("Heads", columns, rows, note, [])

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev, variance
 from typing import Any, NamedTuple
 
+from torchcaps._extras import require
 from torchcaps.experiments.compare.cells import read_results
 from torchcaps.experiments.compare.forms import SPEED
 from torchcaps.experiments.compare.networks import BASELINES, HEADS, UNIFORM, Network
@@ -49,6 +50,7 @@ class Row:
 
     Attributes:
         network: the network.
+        model: name and options of the model.
         values: of each measure, one number per seed.
         speed: values of the cell `speed`; empty if it is missing.
         validation: accuracy on validation images by part, one number per seed.
@@ -56,6 +58,7 @@ class Row:
     """
 
     network: Network
+    model: dict[str, Any]
     values: dict[str, list[float]] = field(default_factory=dict)
     speed: dict[str, float] = field(default_factory=dict)
     validation: dict[str, list[float]] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class Summary:
                 {
                     **row.network._asdict(),
                     "baseline": row.network.is_baseline,
+                    "model": row.model,
                     **{
                         measure.key: spread(row.values[measure.key]) | {"seeds": row.values[measure.key]}
                         for measure in MEASURES
@@ -128,7 +132,7 @@ def summarize(out: str | Path, plan_file: str = "compare.json") -> Summary:
         if result["status"] != "ended":
             failures.append((title, result["message"]))
             continue
-        row = rows.setdefault(network, Row(network))
+        row = rows.setdefault(network, Row(network, cell["model"]))
         if cell["part"] == SPEED:
             row.speed = result["values"]
             continue
@@ -183,12 +187,11 @@ def better(first: list[float], second: list[float], count: int) -> bool:
     errors = [variance(values) / len(values) for values in (first, second)]
     if sum(errors) == 0:
         return True
-    from scipy.stats import t as student
-
+    student = require("scipy.stats", extra="train", purpose="the test of differences").t
     degrees = sum(errors) ** 2 / sum(
         error**2 / (len(values) - 1) for error, values in zip(errors, (first, second))
     )
-    return difference > student.ppf(0.975, degrees) * sqrt(sum(errors))
+    return bool(difference > student.ppf(0.975, degrees) * sqrt(sum(errors)))
 
 
 def winners(
