@@ -6,6 +6,7 @@ import torch
 from torchcaps import create_model
 
 NORB = {"num_classes": 5, "in_channels": 2, "image_size": 32}
+CIFAR = {"in_channels": 3, "image_size": 32}
 MONO = {**NORB, "in_channels": 1}
 
 
@@ -24,8 +25,15 @@ def weights(name: str, **options: Any) -> int:
         ("aff_capsnet", {"image_size": 40}, 7_578_688),
         ("aff_capsnet_small", {"image_size": 40}, 338_368),
         # The CIFAR ResNet-20 of He et al. 2016, and the CNNs of Hahn et al. 2019 on one camera of smallNORB.
-        ("pooled_trunk", {"in_channels": 3, "image_size": 32}, 269_722),
+        ("pooled_trunk", CIFAR, 269_722),
         ("pooled_trunk", {**MONO, "backbone": "conv6"}, 144_309),
+        ("self_routing_resnet20", {**MONO, "backbone": "conv6"}, 814_960),
+        ("heinsen_capsnet", {**NORB, "image_size": 96}, 271_688),
+        ("inverted_capsnet", CIFAR, 1_828_817),
+        ("vb_capsnet", NORB, 68_714),
+        ("vb_capsnet", {**CIFAR, "convs": 3}, 145_588),
+        ("vb_capsnet", {**CIFAR, "convs": 3, "types": (16, 16, 16)}, 172_756),
+        ("vb_capsnet", {**CIFAR, "convs": 3, "types": (16, 32, 32)}, 322_836),
         ("dense_trunk", {**MONO, "backbone": "conv6", "channels": 512}, 775_477),
     ],
 )

@@ -78,7 +78,7 @@ def test_all_parents_share_one_norm_and_one_map_to_the_logit() -> None:
 
 
 def test_a_routing_without_a_size_fits_any_layer_and_tells_agreement() -> None:
-    routing = InvertedAttentionRouting()
+    routing = InvertedAttentionRouting(iterations=1)
     assert not list(routing.parameters())
     pose = torch.randn(1, 1, 8, dtype=double).expand(1, 5, 8).clone()
     pose[:, 2:] *= torch.tensor([1.0, -1.0, 1.0], dtype=double)[:, None]

@@ -40,6 +40,8 @@ ROUTINGS: dict[str, Options] = {
     "heinsen-bias": {"routing": "heinsen", "bias": True},
     "self_routing": {"routing": "self_routing"},
     "inverted-attention": {"routing": "inverted_attention"},
+    "variational": {"routing": "variational"},
+    "variational-full": {"routing": "variational", "covariance": "full"},
 }
 # Outside the law that couplings add up to 1: a leaky child keeps a part for itself.
 LEAKY: dict[str, Options] = {"dynamic-leaky": {"routing": "dynamic", "leaky": True}}

@@ -38,6 +38,7 @@ OPERATIONS = {
     "heinsen": (5, 5),
     "self_routing": (2, 0),
     "inverted_attention": (2, 2),
+    "variational": (5, 5),
 }
 
 

@@ -5,8 +5,12 @@ from torchcaps.models import (
     baselines,
     capsnet,
     efficient_capsnet,
+    heinsen_capsnet,
+    inverted_capsnet,
     matrix_capsnet,
+    self_routing_net,
     shared_capsnet,
+    vb_capsnet,
 )
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.capsule_head import CapsuleHead
@@ -28,6 +32,8 @@ __all__ = [
     "create_model",
     "create_trunk",
     "efficient_capsnet",
+    "heinsen_capsnet",
+    "inverted_capsnet",
     "list_models",
     "list_pretrained",
     "list_trunks",
@@ -35,5 +41,7 @@ __all__ = [
     "model_info",
     "pretrained_path",
     "register_model",
+    "self_routing_net",
     "shared_capsnet",
+    "vb_capsnet",
 ]

@@ -61,16 +61,53 @@ class ResNet20(Trunk):
         return self.blocks(self.stem(images))
 
 
+class ResNet16(Trunk):
+    """The trunk of Tsai et al. 2020: a convolution, three basic blocks of 64 channels, four of 128.
+
+    The fourth block halves the size; its shortcut is a 1×1 convolution with batch normalization.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> ResNet16(3).grid((32, 32))
+        (16, 16)
+    """
+
+    out_channels = 128
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.stem = conv_bn_relu(check_count("in_channels", in_channels), 64)
+        widths = [64, 64, 64, 64, 128, 128, 128, 128]
+        self.blocks = nn.Sequential(
+            *(
+                BasicBlock(narrow, wide, stride=wide // narrow, projection=narrow != wide)
+                for narrow, wide in pairwise(widths)
+            )
+        )
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """Half of the image, rounded up."""
+        return _shrunk(image_size, [2])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 128, H/2, W/2]`."""
+        return self.blocks(self.stem(images))
+
+
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions with batch normalization, added to a shortcut without weights.
+    """Two 3×3 convolutions with batch normalization, added to a shortcut.
 
     Args:
         in_channels: channels of the input.
         channels: channels of the output.
         stride: of the first convolution.
+        projection: make the shortcut a 1×1 convolution with batch normalization (option B), instead of the
+            input itself with zeros for new channels (option A).
     """
 
-    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
+    def __init__(self, in_channels: int, channels: int, stride: int = 1, *, projection: bool = False) -> None:
         super().__init__()
         self.stride = stride
         self.new_channels = channels - in_channels
@@ -78,14 +115,23 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
+        self.projection: nn.Sequential | None = None
+        if projection:
+            conv = nn.Conv2d(in_channels, channels, 1, stride, bias=False)
+            self.projection = nn.Sequential(conv, nn.BatchNorm2d(channels))
 
     def forward(self, features: Tensor) -> Tensor:
         """Features `[B, channels, H', W']`."""
         residual = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(features)))))
+        return torch.relu(residual + self._shortcut(features))
+
+    def _shortcut(self, features: Tensor) -> Tensor:
+        if self.projection is not None:
+            projected: Tensor = self.projection(features)
+            return projected
         shortcut = features[:, :, :: self.stride, :: self.stride]
         before = self.new_channels // 2
-        shortcut = nn.functional.pad(shortcut, (0, 0, 0, 0, before, self.new_channels - before))
-        return torch.relu(residual + shortcut)
+        return nn.functional.pad(shortcut, (0, 0, 0, 0, before, self.new_channels - before))
 
 
 class PreActTrunk(Trunk):
@@ -222,6 +268,7 @@ TRUNKS: dict[str, Callable[[int], Trunk]] = {
     "conv5": Conv5,
     "conv6": Conv6,
     "preact": PreActTrunk,
+    "resnet16": ResNet16,
     "resnet20": ResNet20,
 }
 
@@ -230,7 +277,7 @@ def list_trunks() -> list[str]:
     """Names that `create_trunk` takes.
 
     >>> list_trunks()
-    ['conv5', 'conv6', 'preact', 'resnet20']
+    ['conv5', 'conv6', 'preact', 'resnet16', 'resnet20']
     """
     return list(TRUNKS)
 

@@ -15,6 +15,7 @@ from torchcaps.routing.kmeans import KMeansRouting
 from torchcaps.routing.self_attention import SelfAttentionRouting
 from torchcaps.routing.self_routing import SelfRouting
 from torchcaps.routing.uniform import UniformRouting
+from torchcaps.routing.variational import VariationalRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
 register_routing = ROUTINGS.register
@@ -26,13 +27,14 @@ register_routing("self_attention")(SelfAttentionRouting)
 register_routing("heinsen")(HeinsenRouting)
 register_routing("self_routing")(SelfRouting)
 register_routing("inverted_attention")(InvertedAttentionRouting)
+register_routing("variational")(VariationalRouting)
 
 
 def list_routings() -> list[str]:
     """Names that `create_routing` and every layer take.
 
     >>> list_routings()
-    ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_attention', 'self_routing', 'uniform']
+    ['dynamic', 'em', 'heinsen', 'inverted_attention', 'kmeans', 'self_attention', 'self_routing', 'uniform', 'variational']
     """
     return ROUTINGS.names()
 
@@ -75,6 +77,7 @@ __all__ = [
     "SelfAttentionRouting",
     "SelfRouting",
     "UniformRouting",
+    "VariationalRouting",
     "create_routing",
     "list_routings",
     "register_routing",

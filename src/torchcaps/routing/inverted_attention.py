@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchcaps._checks import check_count, check_tensor
+from torchcaps._checks import check_count, check_flag, check_tensor
 from torchcaps._compiling import realize
 from torchcaps.routing.base import Routing, RoutingOutput, without_autocast
 from torchcaps.votes import Votes, agreement, at_least_float32, weighted_sum
@@ -42,6 +43,8 @@ class InvertedAttentionRouting(Routing):
     Args:
         parents: number of parent types; all share the same parameters.
         iterations: how many times the poses are computed.
+        score: learn the linear map. Without it, as in layers whose activations nothing reads, the logit is
+            the agreement of the parent with all its votes.
         pose_dim: numbers in a parent's pose, d; a layer gives it to a routing that it makes by name.
 
     Example:
@@ -53,14 +56,19 @@ class InvertedAttentionRouting(Routing):
         (torch.Size([2, 1, 3, 16]), torch.Size([2, 1, 6, 3]))
     """
 
-    def __init__(self, parents: int = 1, *, iterations: int = 2, pose_dim: int | None = None) -> None:
+    uses_activation: ClassVar[bool] = False
+
+    def __init__(
+        self, parents: int = 1, *, iterations: int = 2, score: bool = True, pose_dim: int | None = None
+    ) -> None:
         super().__init__(parents, iterations=iterations)
         self.pose_dim = None if pose_dim is None else check_count("pose_dim", pose_dim)
         self.norm: nn.LayerNorm | None = None
         self.score: nn.Linear | None = None
         if self.pose_dim is not None:
             self.norm = nn.LayerNorm(self.pose_dim)
-            self.score = nn.Linear(self.pose_dim, 1)
+            if check_flag("score", score):
+                self.score = nn.Linear(self.pose_dim, 1)
 
     def iterate(
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
@@ -100,10 +108,11 @@ class InvertedAttentionRouting(Routing):
     def _parents(self, votes: Votes, coupling: Tensor) -> RoutingOutput:
         total = votes.reduce(weighted_sum, coupling)
         pose = F.layer_norm(total, total.shape[-1:])
-        if self.norm is None or self.score is None:
+        if self.norm is not None:
+            pose = pose * self.norm.weight + self.norm.bias
+        if self.score is None:
             logits = (pose * total).sum(-1) / votes.pose_dim**0.5
         else:
-            pose = pose * self.norm.weight + self.norm.bias
             logits = (pose * self.score.weight[0]).sum(-1) + self.score.bias
         return RoutingOutput(pose, torch.sigmoid(logits), logits, coupling)
 
