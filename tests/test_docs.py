@@ -79,6 +79,7 @@ VIEWPOINTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "heinsen": ({"routing": "heinsen"}, "none", "none"),
     "self_routing": ({"routing": "self_routing"}, "none", "none"),
     "inverted-attention": ({"routing": "inverted_attention"}, "none", "none"),
+    "sinkhorn": ({"routing": "sinkhorn"}, "all", "none"),
     "variational": ({"routing": "variational"}, "none", "none"),
     "variational-full": ({"routing": "variational", "covariance": "full"}, "all", "none"),
 }

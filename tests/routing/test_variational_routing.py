@@ -22,10 +22,7 @@ def reference(
     for parent, field in votes.items():
         for child in field:
             parents_of.setdefault(child, []).append(parent)
-    D, types = (
-        next(iter(votes[0, 0, 0].values() if (0, 0, 0) in votes else votes[0,].values())).size,
-        len(beta),
-    )
+    D, types = next(iter(next(iter(votes.values())).values())).size, len(beta)
     R = {(i, j): 1 / len(parents) for i, parents in parents_of.items() for j in parents}
     m, logit = {}, {}
     for iteration in range(iterations):

@@ -40,6 +40,8 @@ ROUTINGS: dict[str, Options] = {
     "heinsen-bias": {"routing": "heinsen", "bias": True},
     "self_routing": {"routing": "self_routing"},
     "inverted-attention": {"routing": "inverted_attention"},
+    "sinkhorn": {"routing": "sinkhorn"},
+    "sinkhorn-shares": {"routing": "sinkhorn", "learn_shares": True, "temperature": 1.0, "steps": 2},
     "variational": {"routing": "variational"},
     "variational-full": {"routing": "variational", "covariance": "full"},
 }

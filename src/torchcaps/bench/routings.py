@@ -31,13 +31,14 @@ ITERATIONS = 3
 
 # Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
 OPERATIONS = {
-    "uniform": (2, 0),
     "dynamic": (2, 2),
-    "kmeans": (2, 3),
     "em": (5, 5),
     "heinsen": (5, 5),
-    "self_routing": (2, 0),
     "inverted_attention": (2, 2),
+    "kmeans": (2, 3),
+    "self_routing": (2, 0),
+    "sinkhorn": (5, 0),
+    "uniform": (2, 0),
     "variational": (5, 5),
 }
 
