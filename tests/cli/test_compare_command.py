@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,12 @@ TINY = Form(
 
 
 @pytest.fixture(autouse=True)
-def _tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick form of a second, in an empty folder; speeds are measured in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setitem(forms.FORMS, "quick", TINY)
     monkeypatch.setattr(running, "measure_speed", lambda cell: measure(cell.identity()))
-    yield
 
 
 def run(*words: str, code: int = 0) -> None:
@@ -86,7 +84,7 @@ def test_interruption_keeps_cells_and_prints_how_to_continue(
         (["--quick", "--full"], "either --quick"),
         (["dynmic", "--quick"], "did you mean 'dynamic'"),
         (["--quick", "--pose", "matrices"], "did you mean 'matrix'"),
-        (["--quick", "--trunk", "resnet"], "did you mean 'resnet20'"),
+        (["--quick", "--trunk", "preakt"], "did you mean 'preact'"),
         (["--quick", "--seeds", "0"], "at least 1 seed"),
         (["--report", "nowhere"], "holds no comparison"),
         (["--report", "nowhere", "--quick"], "as it is"),

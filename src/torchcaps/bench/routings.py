@@ -36,6 +36,7 @@ OPERATIONS = {
     "heinsen": (5, 5),
     "inverted_attention": (2, 2),
     "kmeans": (2, 3),
+    "self_attention": (4, 2),
     "self_routing": (2, 0),
     "sinkhorn": (5, 0),
     "uniform": (2, 0),

@@ -89,7 +89,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_cell_has_a_result_and_a_second_run_computes_nothing(finished: Path) -> None:
     cells = plan_cells(TINY, NETWORKS, 2)
-    # Two baselines without capsules, uniform and dynamic routing; two parts and two seeds, and one speed each.
+    # Two networks without capsules, uniform and dynamic routing; two parts, two seeds, one speed each.
     assert len(cells) == 4 * (2 * 2 + 1)
     assert all(is_finished(finished, cell) for cell in cells)
     before = {path: path.stat().st_mtime_ns for path in (finished / "cells").iterdir()}

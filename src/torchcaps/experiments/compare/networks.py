@@ -70,8 +70,10 @@ HEADS = {
     "heinsen": Head("heinsen", ("matrix", "vector", "similarity"), "Heinsen 2019"),
     "self_routing": Head("self_routing", (*FLAT, "quaternion"), "Hahn et al. 2019"),
     "inverted_attention": Head("inverted_attention", ("matrix", "vector", "similarity"), "Tsai et al. 2020"),
+    "variational": Head("variational", ("matrix", "vector", "similarity"), "Ribeiro et al. 2020"),
     # The squash of its paper, 1 − exp(−|s|), is flat for the long sums of a grid with hundreds of children.
     "self_attention": Head("self_attention", FLAT, "Mazzia et al. 2021", {"squash": "hinton"}),
+    "sinkhorn": Head("sinkhorn", (*FLAT, "quaternion"), "clusters of equal size"),
 }
 # Same trunk without capsules: name of each baseline, and its model.
 BASELINES = {"pooled": "pooled_trunk", "dense": "dense_trunk"}
