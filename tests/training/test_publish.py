@@ -99,6 +99,12 @@ def test_seeds_are_averaged_and_other_experiments_are_not(run: Path, known: str,
         results_page(tmp_path)
 
 
+def test_a_comparison_is_not_the_result_of_a_recipe(tmp_path: Path) -> None:
+    before = results_page(tmp_path)
+    (tmp_path / "compare.json").write_text('{"networks": []}')
+    assert results_page(tmp_path) == before
+
+
 @pytest.mark.parametrize("text", ["[", "{}", '{"status": "budget"}', '{"status": "ended", "recipe": {}}'])
 def test_a_file_that_is_not_a_result_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "strange.json").write_text(text)

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from torchcaps.cli.bench import bench
+from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
@@ -63,7 +64,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (train, evaluate, predict, reproduce, results, data, models, demo, bench, lab):
+for function in (train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab):
     app.command(cls=Command)(function)
 
 

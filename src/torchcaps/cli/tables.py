@@ -153,6 +153,22 @@ def claim_table() -> None:
     )
 
 
+def comparison_table() -> None:
+    """Print the routings of `torchcaps compare` with the poses that each works with, and the trunks."""
+    from torchcaps.experiments.compare.networks import HEADS
+    from torchcaps.models import list_trunks
+
+    table = plain_table("=routing", "poses", "source")
+    for name, head in HEADS.items():
+        table.add_row(name, ", ".join(head.poses), head.source)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "\nThe first pose is the default. Baselines: average pooling, dense layer, uniform routing."
+    )
+    console.print(f"Trunks: {', '.join(list_trunks())}")
+
+
 def print_datasets() -> None:
     """Print all data sets."""
     from torchcaps.data import dataset_info, list_datasets

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, isfinite, log10
-from typing import Any
+from typing import Any, NamedTuple
 
 SIGNIFICANT_DIGITS = 4
+
+
+class Spread(NamedTuple):
+    """A number that was measured several times; the deviation is `None` if it was measured once."""
+
+    mean: float
+    sd: float | None
 
 
 def percent(value: float) -> str:
@@ -31,7 +38,7 @@ def small_number(value: float) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a table cell holds a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Spread)) and not isinstance(value, bool)
 
 
 def format_column(cells: Sequence[Any]) -> list[str]:
@@ -44,8 +51,11 @@ def format_column(cells: Sequence[Any]) -> list[str]:
     ['100.00', '98.79', '0.66', '–', 'none']
     >>> format_column([2.9, 3.2]), format_column([1234567, 12]), format_column([0.5, 2.8123e-9])
     (['2.9', '3.2'], ['1,234,567', '12'], ['0.5', '2.8e-09'])
+    >>> format_column([Spread(97.25, 0.5), Spread(96.0, None), None])
+    ['97.2 ± 0.5', '96.0', '–']
     """
-    numbers = [cell for cell in cells if isinstance(cell, float) and isfinite(cell)]
+    numbers = [cell.mean if isinstance(cell, Spread) else cell for cell in cells]
+    numbers = [number for number in numbers if isinstance(number, float) and isfinite(number)]
     largest = max(map(abs, numbers), default=0.0)
     # 100 gets as many decimals as 99: most numbers are percentages, and 100 % is one of them.
     decimals = max(0, SIGNIFICANT_DIGITS - ceil(log10(largest))) if largest else 0
@@ -67,7 +77,7 @@ def format_cell(value: Any, decimals: int, largest: float) -> str:
     """One cell as text.
 
     Args:
-        value: number, text, `True`, `False` or `None`.
+        value: number, text, `Spread`, `True`, `False` or `None`.
         decimals: decimals of the column.
         largest: largest number of the column.
 
@@ -81,6 +91,9 @@ def format_cell(value: Any, decimals: int, largest: float) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, Spread):
+        # One decimal: the deviation of a few seeds is not known better.
+        return f"{value.mean:.1f}" + (f" ± {value.sd:.1f}" if value.sd is not None else "")
     if not isinstance(value, float):
         return str(value)
     if 0 < largest < 1e-3:

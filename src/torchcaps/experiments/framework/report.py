@@ -26,32 +26,46 @@ TERMS = (
 
 def report_html(claim: Claim, result: dict[str, Any], items: Sequence[ReportItem]) -> str:
     """The whole page: verdicts first, then all other items in their order."""
+    form = "quick form, on small data" if result["quick"] else "full form"
+    header = f"""<p class="kind">torchcaps · {escape(form)}</p>
+<h1>{text_html(capitalize_first(claim.claim))}</h1>
+<p class="source">{escape(claim.source)}</p>
+<p class="data">Data: {text_html(result["data"])}</p>"""
+    return page_html(claim.name, header, items, footer_html(claim, result))
+
+
+def page_html(title: str, header: str, items: Sequence[ReportItem], footer: str, *, style: str = "") -> str:
+    """A page: header, terms, verdicts, all other items in their order, footer.
+
+    Args:
+        title: of the browser's window.
+        header: HTML.
+        items: of the report.
+        footer: HTML.
+        style: CSS that this page has beside that of all reports.
+    """
     verdicts = [item for item in items if isinstance(item, Verdict)]
     others = [item for item in items if not isinstance(item, Verdict)]
-    style = files("torchcaps.experiments.framework").joinpath("report.css").read_text(encoding="utf-8")
-    form = "quick form, on small data" if result["quick"] else "full form"
+    common = files("torchcaps.experiments.framework").joinpath("report.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{escape(claim.name)} · torchcaps</title>
+<title>{escape(title)} · torchcaps</title>
 <style>
-{style}</style>
+{common}{style}</style>
 </head>
 <body>
 <main>
 <header>
-<p class="kind">torchcaps · {escape(form)}</p>
-<h1>{text_html(capitalize_first(claim.claim))}</h1>
-<p class="source">{escape(claim.source)}</p>
-<p class="data">Data: {text_html(result["data"])}</p>
+{header}
 </header>
 <p class="terms">{text_html(TERMS)}</p>
 {"".join(map(verdict_html, verdicts))}
 {"".join(map(item_html, others))}
-{footer_html(claim, result)}
+{footer}
 </main>
 </body>
 </html>
@@ -128,17 +142,29 @@ def figure_html(figure: Figure) -> str:
 
 def footer_html(claim: Claim, result: dict[str, Any]) -> str:
     """The command, machine and versions that the numbers come from."""
-    environment = result["environment"]
     command = f"torchcaps reproduce {claim.name}" + " --quick" * result["quick"]
     command += f" --seed {result['seed']}" if result["seed"] else ""
+    return origin_html(command, result["seconds"], result["environment"], "numbers, recipes", "result.json")
+
+
+def origin_html(command: str, seconds: float, environment: dict[str, Any], content: str, file: str) -> str:
+    """A footer: how and where the numbers of a page were made.
+
+    Args:
+        command: that makes them again.
+        seconds: that it took.
+        environment: of `describe_environment`.
+        content: what else is recorded, beside the versions.
+        file: that holds it, in the folder of the page.
+    """
     threads = environment["threads"]
     machine = f"{environment['processor']}, {threads} thread{'s' * (threads != 1)}"
     versions = f"torchcaps {environment['torchcaps']}, PyTorch {environment['torch']}"
     return (
-        f"<footer><p>Made by <code>{escape(command)}</code> in {result['seconds'] / 60:.1f} minutes on "
+        f"<footer><p>Made by <code>{escape(command)}</code> in {seconds / 60:.1f} minutes on "
         f"{escape(machine)}; {escape(versions)}, Python {escape(environment['python'])}, "
-        f"{escape(environment['started'])}. All numbers, recipes and versions are in "
-        f"<code>result.json</code> beside this page.</p></footer>\n"
+        f"{escape(environment['started'])}. All {content} and versions are in "
+        f"<code>{escape(file)}</code> beside this page.</p></footer>\n"
     )
 
 

@@ -23,6 +23,8 @@ PUBLISHED = {
     ("capsnet_small", "fashion_mnist"): "public CapsNet: 9.4",
 }
 NEEDED = ("recipe", "seed", "num_params", "epochs", "seconds", "sha256", "metrics", "environment")
+# A comparison of routings has its own report: its trainings are not results of a recipe.
+COMPARISON = "compare.json"
 HEAD = """# Results
 
 Test error in %, of the last model of each run (with validation images, of the best on those), as the run
@@ -36,6 +38,8 @@ def results_page(results: str | Path = "results") -> str:
     """The page, as text."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(Path(results).glob("*.json")):
+        if path.name == COMPARISON:
+            continue
         result = read_record(path)
         groups[experiment(result)].append(result)
     columns = ["network", "weights", "data", "error", "other tests", "published", "epochs", "time", "command"]
