@@ -3,5 +3,5 @@
     PYTHONPATH=tests python -m torture --quick
     PYTHONPATH=tests python -m torture --only numeric --case em:4711
 
-pytest does not run these programs. Cases that failed once are in tests/routing/test_torture_cases.py.
+pytest does not run these programs; tests/test_torture.py tests that they find faults.
 """

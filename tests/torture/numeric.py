@@ -71,10 +71,11 @@ def evaluate(
     fused: bool = False,
     autocast: bool = False,
     mask: Tensor | None = None,
-    start: Tensor | None = None,
+    noise: Callable[[Tensor], Tensor] | None = None,
 ) -> Result:
-    """Outputs, and the gradients of a fixed random combination of them."""
+    """Outputs, and the gradients of a fixed random combination; `noise` changes the first assignment."""
     pose, activation = (each.detach().clone().requires_grad_() for each in capsules)
+    start = None if noise is None else noise(first_assignment(layer, Capsules(pose, activation)))
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         routed = layer(Capsules(pose, activation), coupling=not fused, start=start)
     outputs = [routed.pose, routed.activation, routed.logits]
@@ -98,6 +99,14 @@ def evaluate(
         mask,
         torch.cat(terms, 1).detach().double().norm(dim=1),
     )
+
+
+def first_assignment(layer: CapsuleLayer, capsules: Capsules) -> Tensor:
+    """What routing starts from, the learned prior or even shares, in the shape of the couplings."""
+    votes = layer.votes(capsules)
+    start = layer._start(votes, None)
+    start = votes.uniform() if start is None else start
+    return start.unflatten(1, votes.grid) if votes.grid else start[:, 0]
 
 
 def differences(actual: Result, exact: Result, layer: CapsuleLayer, capsules: Capsules) -> dict[str, Tensor]:
@@ -180,18 +189,12 @@ class Reference:
         self.limits = nullcontext if case.precision == "float64" else float32_limits
         with self.limits():
             self.exact = evaluate(self.layer, self.capsules)
-        self.start: Tensor | None = None
-        if self.layer.log_prior is None:
-            # Two votes of a parent lie one σ from their mean, whatever they are. Moves of the inputs alone
-            # keep such symmetries, which rounding does not.
-            votes = self.layer.votes(self.capsules)
-            even = votes.uniform()
-            even = even.unflatten(1, votes.grid) if votes.grid else even[:, 0]
-            with torch.no_grad(), self.limits():
-                pose = self.layer(self.capsules, coupling=True, start=even).pose
-            # In leaky routing even shares are not what it starts from.
-            if torch.allclose(pose, self.exact.values[0], rtol=1e-9, atol=0):
-                self.start = even
+        with torch.no_grad(), self.limits():
+            start = first_assignment(self.layer, self.capsules)
+            pose = self.layer(self.capsules, coupling=True, start=start).pose
+        # Two votes of a parent lie one σ from their mean, whatever they are. Moves of the inputs alone keep
+        # such symmetries, which rounding does not. In leaky routing even shares are not what it starts from.
+        self.moves_start = torch.allclose(pose, self.exact.values[0], rtol=1e-9, atol=0)
 
     def compare(self, actual: Result, exact: Result | None = None) -> dict[str, Tensor]:
         """Differences from the reference, or from another result."""
@@ -213,8 +216,8 @@ class Reference:
                     parameter.copy_(move(before))
             with self.limits():
                 capsules = Capsules(*map(move, self.capsules))
-                start = None if self.start is None else move(self.start)
-                moved = evaluate(self.layer, capsules, mask=self.exact.mask, start=start)
+                noise = move if self.moves_start else None
+                moved = evaluate(self.layer, capsules, mask=self.exact.mask, noise=noise)
             with torch.no_grad():
                 for parameter, before in zip(self.layer.parameters(), saved):
                     parameter.copy_(before)
