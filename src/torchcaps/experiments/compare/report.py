@@ -34,7 +34,8 @@ section:has(th:nth-child(9)) {
 section:has(th:nth-child(9)) > :is(h2, .caption) {
   max-width: 43.5rem; margin-left: max(0rem, (var(--room) - 43.5rem) / 2);
 }
-@media (min-width: 40rem) { tbody th, td.number { white-space: nowrap; } }
+td.number { white-space: nowrap; }
+@media (min-width: 40rem) { tbody th { white-space: nowrap; } }
 """
 FIGURES = ("accuracy", "novel")
 COMMON_OPTIONS = ("name", "backbone", "routing", "pose", "pose_dim", "types", "class_layer")
@@ -142,7 +143,7 @@ def verdicts(summary: Summary) -> list[Verdict | Text]:
             summary,
             tuple(BASELINES),
             "Is any routing better than the same trunk without capsules, beyond chance?",
-            "both average pooling and a dense layer",
+            "average pooling and a dense layer (where it can read the images)",
         ),
     ]
 
@@ -162,7 +163,7 @@ def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: s
     said = f"Better than {rivals}: " if better else ""
     said += "; ".join(better) or f"On no test is a routing better than {rivals}"
     said += ". "
-    said += f"Worse than {'one of the two' if len(against) > 1 else 'it'}: " if worse else ""
+    said += f"Worse than {'one of them' if len(against) > 1 else 'it'}: " if worse else ""
     said += "; ".join(worse) or "None is worse"
     said += "."
     most = max(len(values) for row in summary.rows for values in row.values.values())
