@@ -73,7 +73,7 @@ class Form:
 
     name: str
     parts: dict[str, PartSettings]
-    types: int = 16
+    types: int = 8
     trunk: str = "preact"
     seeds: int = 3
     routings: tuple[str, ...] = tuple(HEADS)
@@ -91,7 +91,7 @@ QUICK = Form(
     "quick",
     {
         "digits": PartSettings(
-            "digits", size=20, epochs=8, batch_size=32, test_per_image=4, attacked=100, pgd_steps=10
+            "digits", size=20, epochs=7, batch_size=32, test_per_image=4, attacked=100, pgd_steps=10
         ),
         "overlap": PartSettings("digits", size=18, epochs=4, batch_size=32, per_image=2, test_per_image=4),
         "views": PartSettings("toys", size=24, epochs=8, batch_size=32, views=QUICK_VIEWS),
@@ -110,6 +110,5 @@ FULL = Form(
         "overlap": PartSettings("mnist", size=36, epochs=3, limit=15_000, test_limit=5000),
         "views": PartSettings("toys", size=32, epochs=6, test_limit=5000),
     },
-    types=8,
 )
 FORMS = {form.name: form for form in (QUICK, FULL)}

@@ -95,7 +95,7 @@ class Network(NamedTuple):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether this is a network without routing by agreement."""
+        """Whether this is a network without routing."""
         return self.head in BASELINES or self.head == UNIFORM
 
     def title(self, *, with_trunk: bool = True) -> str:

@@ -34,7 +34,8 @@ section:has(th:nth-child(9)) {
 section:has(th:nth-child(9)) > :is(h2, .caption) {
   max-width: 43.5rem; margin-left: max(0rem, (var(--room) - 43.5rem) / 2);
 }
-@media (min-width: 40rem) { tbody th, td.number { white-space: nowrap; } }
+td.number { white-space: nowrap; }
+@media (min-width: 40rem) { tbody th { white-space: nowrap; } }
 """
 FIGURES = ("accuracy", "novel")
 COMMON_OPTIONS = ("name", "backbone", "routing", "pose", "pose_dim", "types", "class_layer")
@@ -135,14 +136,14 @@ def verdicts(summary: Summary) -> list[Verdict | Text]:
         verdict(
             summary,
             (UNIFORM,),
-            "Is a routing better than uniform routing?",
+            "Is any routing better than uniform routing, beyond chance?",
             "uniform routing with the same poses",
         ),
         verdict(
             summary,
             tuple(BASELINES),
-            "Is a routing better than the same trunk without capsules?",
-            "both average pooling and a dense layer",
+            "Is any routing better than the same trunk without capsules, beyond chance?",
+            "average pooling and a dense layer (where it can read the images)",
         ),
     ]
 
@@ -159,15 +160,22 @@ def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: s
             better.append(f"on {measure.phrase} ({names(summary, ahead)})")
         if behind:
             worse.append(f"on {measure.phrase} ({names(summary, behind)})")
-    said = f"Better than {rivals} by more than chance: " if better else ""
-    said += "; ".join(better) or f"On no test is a routing better than {rivals} by more than chance"
+    said = f"Better than {rivals}: " if better else ""
+    said += "; ".join(better) or f"On no test is a routing better than {rivals}"
     said += ". "
-    said += f"Worse than {'one of the two' if len(against) > 1 else 'it'}: " if worse else ""
-    said += "; ".join(worse) or "None is worse by more than chance"
+    said += f"Worse than {'one of them' if len(against) > 1 else 'it'}: " if worse else ""
+    said += "; ".join(worse) or "None is worse"
     said += "."
     most = max(len(values) for row in summary.rows for values in row.values.values())
     if most < FEW_SEEDS:
         said += f" With {most} seeds only large differences can be told from chance."
+    single = [
+        row.network
+        for row in summary.rows
+        if not row.network.is_baseline and any(len(values) < 2 for values in row.values.values())
+    ]
+    if single:
+        said += f" Where a network has one seed, nothing is said about it: {names(summary, single)}."
     return Verdict(True if len(better) == measured else None if better else False, said, question)
 
 
@@ -209,7 +217,7 @@ def caption(summary: Summary) -> str:
     said += [
         "Images/s and peak memory: training steps on the CPU, with images as in the part of single digits.",
         "Parameters: for the part of single digits.",
-        "Shaded: the baselines, which have no routing by agreement.",
+        "Shaded: the baselines, which have no routing.",
     ]
     return " ".join(said)
 
