@@ -1,0 +1,177 @@
+"""How the kernels are launched: block sizes per architecture, and the order in which a child finds its votes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Table:
+    """Block sizes of one architecture.
+
+    Attributes:
+        tile: numbers in one tile of votes; a thread holds `tile / (32 · warps)` of them, 6 to 12 times.
+        parents: parent types in a tile, at most.
+        warps: warps of 32 threads per program, or half as many of 64.
+        splits: most programs that share one sum; each has its own row of partial sums in memory.
+    """
+
+    tile: int
+    parents: int
+    warps: int
+    splits: int
+
+
+# 8 numbers of each array per thread: twice as many need more registers than a thread has in the backward pass.
+TABLES = {
+    "cuda:80": Table(tile=1024, parents=16, warps=4, splits=8),
+    "cuda:90": Table(tile=1024, parents=16, warps=4, splits=8),
+    "hip:gfx942": Table(tile=1024, parents=16, warps=4, splits=8),
+    # The interpreter's cost is per operation and not per number.
+    "interpreter": Table(tile=2**15, parents=32, warps=4, splits=2),
+}
+# Architectures that have no row of their own.
+DEFAULT = "cuda:80"
+
+# Places of a field that one program adds up, at least.
+LEAST_SHARE = 32
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block sizes for one problem, all powers of 2.
+
+    Attributes:
+        lanes: pairs of sample and position in a tile of the kernels over parents.
+        samples: samples in a tile of the kernels over children.
+        children: children in a tile of the kernels over children.
+        parents: parent types in a tile.
+        size: numbers of a vote, padded.
+        warps: warps per program.
+        splits: most programs that share one sum.
+    """
+
+    lanes: int
+    samples: int
+    children: int
+    parents: int
+    size: int
+    warps: int
+    splits: int
+
+
+class Launcher(Protocol):
+    """Runs a kernel, or compiles it ahead of time."""
+
+    def __call__(self, kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], warps: int) -> None:
+        """Launch `kernel` once for each entry of the grid."""
+
+
+def run(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], warps: int) -> None:
+    """Launch a kernel on the device of its tensors, or in the interpreter."""
+    if min(grid) > 0:
+        # Products and sums are contracted only where the kernels say so. A vote then has the same bits in every
+        # kernel, and so has its assignment, of which the sum over all parents of a child is 1.
+        kernel[grid](**arguments, num_warps=warps, enable_fp_fusion=False)
+
+
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter, on CPU tensors."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def architecture(device: torch.device) -> str:
+    """Name of the row of `TABLES` for this device."""
+    if interpreted():
+        return "interpreter"
+    if device.type != "cuda":
+        return DEFAULT
+    if torch.version.hip:
+        name = "hip:" + torch.cuda.get_device_properties(device).gcnArchName.split(":")[0]
+    else:
+        major, minor = torch.cuda.get_device_capability(device)
+        name = f"cuda:{10 * major + minor}"
+    return name if name in TABLES else DEFAULT
+
+
+def choose_blocks(
+    name: str, batch: int, children: int, positions: int, parents: int, size: int
+) -> Blocks:
+    """Block sizes for a layer.
+
+    Args:
+        name: of the row of `TABLES`.
+        batch: number of samples.
+        children: number of children of the whole layer.
+        positions: number of positions.
+        parents: number of parent types.
+        size: numbers in a vote.
+    """
+    table = TABLES[name]
+    size = power_of_2(size)
+    parents = max(1, min(power_of_2(parents), table.parents, table.tile // size))
+    most = max(1, table.tile // (size * parents))
+    lanes = min(power_of_2(batch * positions), most)
+    samples = min(power_of_2(batch), most)
+    return Blocks(
+        lanes, samples, min(most // samples, power_of_2(children)), parents, size, table.warps, table.splits
+    )
+
+
+def power_of_2(number: int) -> int:
+    """The smallest power of 2 that is not less than `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """`number / divisor`, rounded up."""
+    return -(-number // divisor)
+
+
+def split(count: int, most: int, least: int) -> tuple[int, int]:
+    """Share `count` items among programs: how many programs, and the items of each.
+
+    Args:
+        count: number of items.
+        most: most programs.
+        least: fewest items of a program, unless there are not as many.
+    """
+    share = max(ceil_div(count, most), min(least, count), 1)
+    return max(1, ceil_div(count, share)), share
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The votes of each child, the inverse of the index `[P, I]`.
+
+    Attributes:
+        index: `[P, I]` of int32, which child is at a place of the field of a position.
+        start: `[N + 1]`, child n casts the votes `start[n]` to `start[n + 1] - 1`.
+        vote: `[P · I]`, the entries of the index sorted by child, as `p · I + i`.
+    """
+
+    index: Tensor
+    start: Tensor
+    vote: Tensor
+
+
+def invert(index: Tensor | None, children: int, pose: Tensor) -> Wiring | None:
+    """Sort the entries of the index by child; `None` for one position with all children in order."""
+    if index is None:
+        return None
+    child, order = index.to(device=pose.device, dtype=torch.int32).flatten().sort(stable=True)
+    numbers = torch.arange(children + 1, device=child.device, dtype=child.dtype)
+    start = torch.searchsorted(child, numbers, out_int32=True)
+    return Wiring(index.to(device=pose.device, dtype=torch.int32), start, order.int())
+
+
+def number_of_votes(wiring: Wiring | None, children: int, pose: Tensor) -> Tensor:
+    """In how many fields each child is, `[N]` of float32."""
+    if wiring is None:
+        return torch.ones(children, device=pose.device)
+    return (wiring.start[1:] - wiring.start[:-1]).float()
