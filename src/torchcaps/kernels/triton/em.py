@@ -30,7 +30,8 @@ def statistics_shape(batch: int, iterations: int, parents: int, children: int) -
         parents: number of parents at all positions.
         children: number of children.
     """
-    return batch, iterations, parents * STATISTICS + 2 * children
+    # Rows start at multiples of 64 bytes, so that four numbers can be loaded at once.
+    return batch, iterations, 16 * ceil_div(parents * STATISTICS + 2 * children, 16)
 
 
 @dataclass
@@ -59,7 +60,8 @@ class Problem:
         self.count = self.lanes * self.parents
         self.per_sample = self.positions * self.parents
         self.splits, self.share = launching.split(self.places, self.blocks.splits, launching.LEAST_SHARE)
-        self.row = self.per_sample * STATISTICS + 2 * self.children
+        self.statistics = statistics_shape(self.batch, len(self.temperatures), self.per_sample, self.children)
+        self.stride = self.statistics[1] * self.statistics[2]
         self.gaussian = self.empty(self.count, 48)
         self.log_peak = self.empty(self.count)
         self.field = self.empty(self.lanes)
@@ -100,7 +102,7 @@ class Problem:
         self.run(
             kernel, (ceil_div(self.children, blocks.children), ceil_div(self.batch, blocks.samples)), inputs,
             batch=self.batch, children=self.children, positions=self.positions, places=self.places,
-            parents=self.parents, rows=self.rows, choice_stride=len(self.temperatures) * self.row,
+            parents=self.parents, rows=self.rows, choice_stride=self.stride,
             HAS_INDEX=self.wiring is not None, HAS_OFFSET=self.offset is not None,
             SAMPLES=blocks.samples, CHILDREN=blocks.children, PARENTS=blocks.parents, **others,
         )  # fmt: skip
@@ -124,7 +126,7 @@ class Problem:
         self.run(
             kernel, grid, inputs, lanes=self.lanes, children=self.children, positions=self.positions,
             places=self.places, parents=self.parents, rows=self.rows,
-            choice_stride=len(self.temperatures) * self.row,
+            choice_stride=self.stride,
             HAS_INDEX=self.wiring is not None, HAS_OFFSET=self.offset is not None,
             LANES=self.blocks.lanes, PARENTS=self.blocks.parents, **others,
         )  # fmt: skip
@@ -137,7 +139,8 @@ class Problem:
 
     def choice(self, statistics: Tensor, iteration: int) -> Tensor:
         """The largest logit and 1 / Σ exp of each child, `[B, N · 2]`, not contiguous."""
-        return statistics[:, iteration, self.per_sample * STATISTICS :]
+        first = self.per_sample * STATISTICS
+        return statistics[:, iteration, first : first + 2 * self.children]
 
 
 def per_parent(problem: Problem) -> tuple[int, int, int]:
@@ -203,8 +206,9 @@ def em_forward(
     )  # fmt: skip
     out_pose = problem.empty(*per_parent(problem), 16)
     out_activation, out_logit = problem.empty(*per_parent(problem)), problem.empty(*per_parent(problem))
-    statistics = problem.empty(problem.batch, len(temperatures), problem.row)
-    sums = problem.empty(problem.splits, problem.count * 33)
+    statistics = problem.empty(*problem.statistics)
+    masses = problem.empty(problem.splits, problem.count)
+    sums = problem.empty(problem.splits, 2, problem.count, 16)
     center = problem.empty(problem.count, 16)
     for t, temperature in enumerate(temperatures):
         choice = problem.choice(statistics, t)
@@ -219,20 +223,20 @@ def em_forward(
             problem.over_parents(
                 forward_kernels.em_moments,
                 problem.inputs("pose", "activation", "weight", "offset", "index"),
-                choice=choice, gaussian=problem.gaussian, log_peak=problem.log_peak, center=center, sums=sums,
-                FIRST=t == 0, AROUND_CENTER=around_center,
+                choice=choice, gaussian=problem.gaussian, log_peak=problem.log_peak, center=center,
+                masses=masses, sums=sums, FIRST=t == 0, AROUND_CENTER=around_center,
             )  # fmt: skip
             if not around_center:
                 problem.per_parent(
-                    forward_kernels.em_center, {}, sums=sums, gaussian=problem.gaussian, center=center,
+                    forward_kernels.em_center, {}, masses=masses, sums=sums, gaussian=problem.gaussian, center=center,
                     splits=problem.splits, FIRST=t == 0,
                 )  # fmt: skip
         problem.per_parent(
-            forward_kernels.em_fit, problem.inputs("beta_u", "beta_a"), sums=sums, center=center,
-            field=problem.field, gaussian=problem.gaussian, log_peak=problem.log_peak,
+            forward_kernels.em_fit, problem.inputs("beta_u", "beta_a"), masses=masses, sums=sums,
+            center=center, field=problem.field, gaussian=problem.gaussian, log_peak=problem.log_peak,
             fitted=statistics[:, t], out_pose=out_pose, out_activation=out_activation, out_logit=out_logit,
             per_sample=problem.per_sample, parents=problem.parents, splits=problem.splits,
-            fitted_stride=len(temperatures) * problem.row, temperature=temperature,
+            fitted_stride=problem.stride, temperature=temperature,
             mass_scale=problem.mass_scale, epsilon=problem.epsilon, MIXING=problem.mixing,
         )  # fmt: skip
     return out_pose, out_activation, out_logit, statistics
@@ -276,17 +280,18 @@ def em_backward(
     grads = [grad.contiguous() for grad in (grad_pose, grad_activation, grad_logit)]
     blocks = ceil_div(problem.lanes, problem.blocks.lanes) * (problem.places // problem.rows)
     weight_splits, weight_share = launching.split(blocks, problem.blocks.splits, 1)
-    sums = problem.empty(problem.splits, problem.count * 33)
+    masses = problem.empty(problem.splits, problem.count)
+    sums = problem.empty(problem.splits, 2, problem.count, 16)
     slopes, terms = problem.empty(problem.count, 48), problem.empty(problem.count, 3)
     shared = problem.empty(3, *per_parent(problem)).zero_()
     expected = problem.empty(problem.batch, problem.children)
     to_pose, to_activation = problem.empty(*pose.shape).zero_(), torch.zeros_like(expected)
     to_weight = problem.empty(weight_splits, *weight.shape).zero_()
-    statistics, stride = statistics.contiguous(), len(temperatures) * problem.row
+    statistics, stride = statistics.contiguous(), problem.stride
     for t in reversed(range(len(temperatures))):
         problem.per_parent(
             backward_kernels.em_slopes, problem.inputs("beta_u"), fitted=statistics[:, t],
-            grad_pose=grads[0], grad_activation=grads[1], grad_logit=grads[2], sums=sums,
+            grad_pose=grads[0], grad_activation=grads[1], grad_logit=grads[2], masses=masses, sums=sums,
             gaussian=problem.gaussian, field=problem.field, slopes=slopes, terms=terms, shared=shared,
             per_sample=problem.per_sample, parents=problem.parents, splits=problem.splits,
             fitted_stride=stride, temperature=temperatures[t], mass_scale=mass_scale, epsilon=epsilon,
@@ -314,7 +319,7 @@ def em_backward(
             grad_weight=to_weight, FIRST=t == 0,
         )  # fmt: skip
         if t > 0:
-            problem.over_parents(backward_kernels.em_parents_backward, inputs, sums=sums)
+            problem.over_parents(backward_kernels.em_parents_backward, inputs, masses=masses, sums=sums)
     return (
         to_pose.to(pose.dtype), to_activation.to(activation.dtype), to_weight.sum(0).to(weight.dtype),
         *(part.sum((0, 1)).to(weight.dtype) for part in shared[:2]),

@@ -15,10 +15,12 @@ from torchcaps.kernels.triton.tiles import (
     deviation,
     least_variance,
     load,
+    load_offset,
     log_density,
     log_sigmoid,
     sigmoid,
     square_of,
+    sum_pose,
 )
 
 
@@ -42,7 +44,8 @@ def em_gaussian(
 
 @triton.jit
 def em_slopes(
-    fitted, grad_pose, grad_activation, grad_logit, sums, gaussian, field, beta_u, slopes, terms, shared,
+    fitted, grad_pose, grad_activation, grad_logit, masses, sums, gaussian, field, beta_u, slopes, terms,
+    shared,
     count, per_sample, parents, splits, fitted_stride, temperature, mass_scale, epsilon,
     LAST: tl.constexpr, MIXING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -75,10 +78,10 @@ def em_slopes(
         grad_z = tl.zeros([BLOCK], tl.float32)
         grad_mean, grad_square = tl.zeros([BLOCK, 16], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
         for part in range(0, splits):
-            partial = sums + part * count.to(tl.int64) * 33
-            grad_z += load(partial + q, mask)
-            grad_mean += load(partial + count + q[:, None] * 16 + d, vector)
-            grad_square += load(partial + count.to(tl.int64) * 17 + q[:, None] * 16 + d, vector)
+            first = part.to(tl.int64) * count
+            grad_z += load(masses + first + q, mask)
+            grad_mean += load(sums + (2 * first + q[:, None]) * 16 + d, vector)
+            grad_square += load(sums + (2 * first + count + q[:, None]) * 16 + d, vector)
         scale = load(gaussian + q[:, None] * 48 + 16 + d, vector)
         # The difference first: where children are one σ off, as two children always are, it nearly cancels.
         grad_variance = 0.5 * (grad_square - grad_z[:, None]) * scale * scale
@@ -95,7 +98,7 @@ def em_slopes(
         grad_mass = grad_presence / total
         grad_field = tl.where(activation > DEAD, -grad_presence * proportion / total, 0.0)
         grad_volume = tl.zeros([BLOCK], tl.float32)
-        to = shared + 2 * count.to(tl.int64) + q
+        to = shared + 2 * count + q
         tl.store(to, load(to, mask) + grad_field, mask=mask)
     else:
         # G_cost = -λ G_z:  G_βa -= G_cost,  G_βu += 16 m k G_cost,  G_m = k c G_cost,  G_v += m k G_cost / (2 v)
@@ -143,7 +146,7 @@ def load_slopes(slopes, terms, parent, d, mask, vector):
 @triton.jit
 def grad_of_assignment(centered, grad_mean, grad_variance, center, inverse_mass, grad_mass):
     """G_r = (Σ x (G_μ + G_v x) - center) / m + G_m,  x = V - rounded mean."""
-    agreement = tl.sum(centered * tl.fma(grad_variance, centered, grad_mean), axis=-1)
+    agreement = sum_pose(centered * tl.fma(grad_variance, centered, grad_mean))
     return (agreement - center) * inverse_mass + grad_mass
 
 
@@ -268,14 +271,16 @@ def add_rows(to, terms, mask):
 
 @triton.jit
 def em_parents_backward(
-    pose, activation, weight, offset, index, choice, gaussian, log_peak, slopes, terms, expected, sums,
+    pose, activation, weight, offset, index, choice, gaussian, log_peak, slopes, terms, expected,
+    masses, sums,
     lanes, children, positions, places, parents, rows, share, choice_stride,
     HAS_INDEX: tl.constexpr, HAS_OFFSET: tl.constexpr, LANES: tl.constexpr, PARENTS: tl.constexpr,
 ):  # fmt: skip
     """A₀ = Σ G_l, A₁ = Σ G_l u/σ and A₂ = Σ G_l u² of each parent of the iteration before, for one split."""
     lane = tl.program_id(0) * LANES + tl.arange(0, LANES)
     j = tl.program_id(1) * PARENTS + tl.arange(0, PARENTS)
-    part = tl.program_id(2)
+    split = tl.program_id(2)
+    part = split.to(tl.int64)
     d = tl.arange(0, 16)
     inside = lane < lanes
     b = (lane // positions).to(tl.int64)
@@ -291,7 +296,7 @@ def em_parents_backward(
     zeroth = tl.zeros([LANES, PARENTS], tl.float32)
     moment = tl.zeros([LANES, PARENTS, 16], tl.float32)
     second = tl.zeros([LANES, PARENTS, 16], tl.float32)
-    for i in range(part * share, tl.minimum(part * share + share, places)):
+    for i in range(split * share, tl.minimum(split * share + share, places)):
         child, present = child_at(index, p * places + i, i, children, inside, HAS_INDEX)
         at = b * children + child
         from_weight = weight + ((i % rows) * parents + j)[None, :, None] * 16 + d % 4
@@ -299,7 +304,7 @@ def em_parents_backward(
             pose + at[:, None, None] * 16 + d // 4 * 4, present[:, None, None], from_weight, weight_mask
         )
         if HAS_OFFSET:
-            votes += load(offset + (child // rows)[:, None, None] * 16 + d, present[:, None, None])
+            votes += load_offset(offset, child // rows, j, d, present)
         chosen = choice + b * choice_stride + child * 2
         r = (load(activation + at, present) * load(chosen + 1, present))[:, None]
         scaled = deviation(votes, before, scale, shift)
@@ -312,11 +317,11 @@ def em_parents_backward(
         zeroth += grad_logit
         moment = tl.fma(weighted, scale, moment)
         second = tl.fma(weighted, scaled, second)
-    count = lanes.to(tl.int64) * parents
-    sums += part * count * 33
-    tl.store(sums + parent, zeroth, mask=mask)
-    tl.store(sums + count + parent[:, :, None] * 16 + d, moment, mask=vector)
-    tl.store(sums + count * 17 + parent[:, :, None] * 16 + d, second, mask=vector)
+    count = lanes * parents
+    tl.store(masses + part * count + parent, zeroth, mask=mask)
+    sums += part * count * 32
+    tl.store(sums + parent[:, :, None] * 16 + d, moment, mask=vector)
+    tl.store(sums + (count + parent[:, :, None]) * 16 + d, second, mask=vector)
 
 
 @triton.jit
@@ -329,7 +334,8 @@ def em_weight_backward(
     """Add Mᵀ G_V over all samples and places with the same row of the weight, for one split of them."""
     row = tl.program_id(0)
     j = tl.program_id(1) * PARENTS + tl.arange(0, PARENTS)
-    part = tl.program_id(2)
+    split = tl.program_id(2)
+    part = split.to(tl.int64)
     d = tl.arange(0, 16)
     weight_mask = (j < parents)[None, :, None]
     from_weight = weight + (row * parents + j)[None, :, None] * 16 + d % 4
@@ -339,7 +345,7 @@ def em_weight_backward(
     to_weight_1 = tl.zeros([LANES, PARENTS, 16], tl.float32)
     to_weight_2 = tl.zeros([LANES, PARENTS, 16], tl.float32)
     to_weight_3 = tl.zeros([LANES, PARENTS, 16], tl.float32)
-    for item in range(part * share, tl.minimum(part * share + share, items)):
+    for item in range(split * share, tl.minimum(split * share + share, items)):
         i = item // blocks * rows + row
         lane = item % blocks * LANES + tl.arange(0, LANES)
         b = (lane // positions).to(tl.int64)
@@ -352,7 +358,7 @@ def em_weight_backward(
         from_pose = pose + at[:, None, None] * 16 + d // 4 * 4
         votes = cast_votes(from_pose, present[:, None, None], from_weight, weight_mask)
         if HAS_OFFSET:
-            votes += load(offset + (child // rows)[:, None, None] * 16 + d, present[:, None, None])
+            votes += load_offset(offset, child // rows, j, d, present)
         parent = lane.to(tl.int64)[:, None] * parents + j
         mean, grad_mean, grad_variance, center, inverse_mass, grad_mass = load_slopes(
             slopes, terms, parent, d, mask, vector
@@ -378,7 +384,7 @@ def em_weight_backward(
         to_weight_1 = tl.fma(grad, load(from_pose + 1, present[:, None, None]), to_weight_1)
         to_weight_2 = tl.fma(grad, load(from_pose + 2, present[:, None, None]), to_weight_2)
         to_weight_3 = tl.fma(grad, load(from_pose + 3, present[:, None, None]), to_weight_3)
-    to = grad_weight + part * rows.to(tl.int64) * parents * 16
+    to = grad_weight + part * rows * parents * 16
     to += (row * parents + j)[:, None] * 16 + tl.arange(0, 4)
     column_mask = (j < parents)[:, None]
     add_columns(to, to_weight_0, column_mask)

@@ -12,6 +12,7 @@ from torchcaps.kernels.triton.tiles import (
     deviation,
     least_variance,
     load,
+    load_offset,
     log_density,
     log_sigmoid,
     sigmoid,
@@ -100,7 +101,7 @@ def em_field(
 
 @triton.jit
 def em_moments(
-    pose, activation, weight, offset, index, choice, gaussian, log_peak, center, sums,
+    pose, activation, weight, offset, index, choice, gaussian, log_peak, center, masses, sums,
     lanes, children, positions, places, parents, rows, share, choice_stride,
     FIRST: tl.constexpr, AROUND_CENTER: tl.constexpr, HAS_INDEX: tl.constexpr, HAS_OFFSET: tl.constexpr,
     LANES: tl.constexpr, PARENTS: tl.constexpr,
@@ -112,7 +113,8 @@ def em_moments(
     """
     lane = tl.program_id(0) * LANES + tl.arange(0, LANES)
     j = tl.program_id(1) * PARENTS + tl.arange(0, PARENTS)
-    part = tl.program_id(2)
+    split = tl.program_id(2)
+    part = split.to(tl.int64)
     d = tl.arange(0, 16)
     inside = lane < lanes
     b = (lane // positions).to(tl.int64)
@@ -131,7 +133,7 @@ def em_moments(
     mass = tl.zeros([LANES, PARENTS], tl.float32)
     moment = tl.zeros([LANES, PARENTS, 16], tl.float32)
     second = tl.zeros([LANES, PARENTS, 16], tl.float32)
-    for i in range(part * share, tl.minimum(part * share + share, places)):
+    for i in range(split * share, tl.minimum(split * share + share, places)):
         child, present = child_at(index, p * places + i, i, children, inside, HAS_INDEX)
         at = b * children + child
         from_weight = weight + ((i % rows) * parents + j)[None, :, None] * 16 + d % 4
@@ -139,7 +141,7 @@ def em_moments(
             pose + at[:, None, None] * 16 + d // 4 * 4, present[:, None, None], from_weight, weight_mask
         )
         if HAS_OFFSET:
-            votes += load(offset + (child // rows)[:, None, None] * 16 + d, present[:, None, None])
+            votes += load_offset(offset, child // rows, j, d, present)
         chosen = choice + b * choice_stride + child * 2
         r = (load(activation + at, present) * load(chosen + 1, present))[:, None]
         if FIRST:
@@ -158,25 +160,25 @@ def em_moments(
         moment += weighted
         if AROUND_CENTER:
             second = tl.fma(weighted, votes, second)
-    count = lanes.to(tl.int64) * parents
-    sums += part * count * 33
-    tl.store(sums + parent, mass, mask=mask)
-    tl.store(sums + count + parent[:, :, None] * 16 + d, moment, mask=mask[:, :, None])
+    count = lanes * parents
+    tl.store(masses + part * count + parent, mass, mask=mask)
+    sums += part * count * 32
+    tl.store(sums + parent[:, :, None] * 16 + d, moment, mask=mask[:, :, None])
     if AROUND_CENTER:
-        tl.store(sums + count * 17 + parent[:, :, None] * 16 + d, second, mask=mask[:, :, None])
+        tl.store(sums + (count + parent[:, :, None]) * 16 + d, second, mask=mask[:, :, None])
 
 
 @triton.jit
-def em_center(sums, gaussian, center, count, splits, FIRST: tl.constexpr, BLOCK: tl.constexpr):
+def em_center(masses, sums, gaussian, center, count, splits, FIRST: tl.constexpr, BLOCK: tl.constexpr):
     """The mean of each parent from S₀ and S₁, rounded; 0 for a dead parent."""
     q = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     d = tl.arange(0, 16)
     mask = q < count
     mass, moment = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
     for part in range(0, splits):
-        own = sums + part * count.to(tl.int64) * 33
-        mass += load(own + q, mask)
-        moment += load(own + count + q[:, None] * 16 + d, mask[:, None])
+        at = part.to(tl.int64) * count
+        mass += load(masses + at + q, mask)
+        moment += load(sums + (2 * at + q[:, None]) * 16 + d, mask[:, None])
     alive = (mass > DEAD)[:, None]
     mean = moment / tl.where(alive, mass[:, None], 1.0)
     if not FIRST:
@@ -198,7 +200,8 @@ def store_gaussian(gaussian, log_peak, q, d, mask, mean, low, variance, log_acti
 
 @triton.jit
 def em_fit(
-    sums, center, field, beta_u, beta_a, gaussian, log_peak, fitted, out_pose, out_activation, out_logit,
+    masses, sums, center, field, beta_u, beta_a, gaussian, log_peak, fitted, out_pose,
+    out_activation, out_logit,
     count, per_sample, parents, splits, fitted_stride, temperature, mass_scale, epsilon,
     MIXING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -213,10 +216,10 @@ def em_fit(
     mass = tl.zeros([BLOCK], tl.float32)
     moment, second = tl.zeros([BLOCK, 16], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
     for part in range(0, splits):
-        own = sums + part * count.to(tl.int64) * 33
-        mass += load(own + q, mask)
-        moment += load(own + count + q[:, None] * 16 + d, vector)
-        second += load(own + count.to(tl.int64) * 17 + q[:, None] * 16 + d, vector)
+        at = part.to(tl.int64) * count
+        mass += load(masses + at + q, mask)
+        moment += load(sums + (2 * at + q[:, None]) * 16 + d, vector)
+        second += load(sums + (2 * at + count + q[:, None]) * 16 + d, vector)
     alive = (mass > DEAD)[:, None]
     moved = tl.where(alive, moment / tl.where(alive, mass[:, None], 1.0), 0.0)
     variance = second / tl.where(alive, mass[:, None], 1.0) - moved * moved

@@ -15,26 +15,29 @@ class Table:
     """Block sizes of one architecture.
 
     Attributes:
-        tile: numbers in one tile of votes; a thread holds `tile / (32 · warps)` of them, 6 to 12 times.
+        threads: threads of a warp.
+        numbers: numbers of one tile of votes per thread; a kernel holds 6 to 14 such tiles.
         parents: parent types in a tile, at most.
-        warps: warps of 32 threads per program, or half as many of 64.
         splits: most programs that share one sum; each has its own row of partial sums in memory.
     """
 
-    tile: int
+    threads: int
+    numbers: int
     parents: int
-    warps: int
     splits: int
 
 
-# 8 numbers of each array per thread: twice as many need more registers than a thread has in the backward pass.
+# 8 numbers per thread: with 16, the backward pass needs more registers than a thread has.
 TABLES = {
-    "cuda:80": Table(tile=1024, parents=16, warps=4, splits=8),
-    "cuda:90": Table(tile=1024, parents=16, warps=4, splits=8),
-    "hip:gfx942": Table(tile=1024, parents=16, warps=4, splits=8),
+    "cuda:80": Table(threads=32, numbers=8, parents=32, splits=8),
+    "cuda:90": Table(threads=32, numbers=8, parents=32, splits=8),
+    "hip:gfx942": Table(threads=64, numbers=8, parents=32, splits=8),
     # The interpreter's cost is per operation and not per number.
-    "interpreter": Table(tile=2**15, parents=32, warps=4, splits=2),
+    "interpreter": Table(threads=32, numbers=1024, parents=32, splits=2),
 }
+# The weights of a tile are loaded 4 numbers per thread, 16 bytes at once. The compiler makes this the layout of
+# the whole tile, so the threads of a program are as many as that takes.
+VECTOR = 4
 # Architectures that have no row of their own.
 DEFAULT = "cuda:80"
 
@@ -114,12 +117,14 @@ def choose_blocks(
     """
     table = TABLES[name]
     size = power_of_2(size)
-    parents = max(1, min(power_of_2(parents), table.parents, table.tile // size))
-    most = max(1, table.tile // (size * parents))
+    least = max(1, VECTOR * table.threads // size)
+    parents = min(max(power_of_2(parents), least), max(table.parents, least))
+    warps = max(1, parents * size // (VECTOR * table.threads))
+    most = max(1, table.numbers * table.threads * warps // (parents * size))
     lanes = min(power_of_2(batch * positions), most)
     samples = min(power_of_2(batch), most)
     return Blocks(
-        lanes, samples, min(most // samples, power_of_2(children)), parents, size, table.warps, table.splits
+        lanes, samples, min(most // samples, power_of_2(children)), parents, size, warps, table.splits
     )
 
 

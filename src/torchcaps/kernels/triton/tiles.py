@@ -42,6 +42,14 @@ def cast_votes(pose, pose_mask, weight, weight_mask):
 
 
 @triton.jit
+def load_offset(offset, place, j, d, present):
+    """What is added to the votes of each lane, `[lanes, parents, 16]`."""
+    # A tile of this size although all parents have the same: the compiler would make the layout of a smaller tile,
+    # one number per thread, that of the votes, and spill registers.
+    return load(offset + (place[:, None] + 0 * j)[:, :, None] * 16 + d, present[:, None, None])
+
+
+@triton.jit
 def deviation(votes, mean, scale, shift):
     """u = (V - μ) / σ, where shift is the low part of μ divided by σ."""
     # Dividing before squaring keeps votes of 1e15 within float32.
@@ -49,9 +57,26 @@ def deviation(votes, mean, scale, shift):
 
 
 @triton.jit
+def sum_pairs(terms):
+    """Add neighbors along the last axis, which is halved."""
+    shape: tl.constexpr = terms.shape[:-1] + [terms.shape[-1] // 2, 2]
+    left, right = tl.split(tl.reshape(terms, shape))
+    return left + right
+
+
+@triton.jit
+def sum_pose(terms):
+    """Sum over the 16 numbers of a pose, in pairs.
+
+    The order of `tl.sum` depends on how a tile lies in the threads, which differs from kernel to kernel.
+    """
+    return sum_pairs(sum_pairs(sum_pairs(sum_pairs(terms)))).reshape(terms.shape[:-1])
+
+
+@triton.jit
 def square_of(scaled):
     """Squared distance from a deviation in units of σ, not limited."""
-    return tl.sum(scaled * scaled, axis=-1)
+    return sum_pose(scaled * scaled)
 
 
 @triton.jit
