@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +11,10 @@ from torch import Tensor
 from torchcaps.kernels.triton import em_backward as backward_kernels
 from torchcaps.kernels.triton import em_forward as forward_kernels
 from torchcaps.kernels.triton import launch as launching
-from torchcaps.kernels.triton.launch import Blocks, Launcher, Wiring, ceil_div
+from torchcaps.kernels.triton.launch import Geometry, Launcher, ceil_div
 
 # Numbers of one parent and iteration that the backward pass needs: mean, low part, variance, mass and logit.
 STATISTICS = 50
-
-# Parents in a tile of the kernels that read per-parent sums only.
-FIT_BLOCK = 32
 
 
 def statistics_shape(batch: int, iterations: int, parents: int, children: int) -> tuple[int, int, int]:
@@ -35,33 +31,22 @@ def statistics_shape(batch: int, iterations: int, parents: int, children: int) -
 
 
 @dataclass
-class Problem:
-    """Inputs of one call, its sizes, and memory that all iterations use."""
+class Problem(Geometry):
+    """Inputs of one call, and memory that all iterations use."""
 
-    pose: Tensor
     activation: Tensor
-    weight: Tensor
     beta_u: Tensor | None
     beta_a: Tensor | None
     offset: Tensor | None
-    wiring: Wiring | None
-    positions: int
-    places: int
     temperatures: Sequence[float]
     mass_scale: float
     epsilon: float
-    blocks: Blocks
-    launch: Launcher
 
     def __post_init__(self) -> None:
-        self.batch, self.children = self.pose.shape[:2]
-        self.rows, self.parents = self.weight.shape[:2]
-        self.lanes = self.batch * self.positions
-        self.count = self.lanes * self.parents
-        self.per_sample = self.positions * self.parents
-        self.splits, self.share = launching.split(self.places, self.blocks.splits, launching.LEAST_SHARE)
+        super().__post_init__()
+        self.constants = {"HAS_OFFSET": self.offset is not None}
         self.statistics = statistics_shape(self.batch, len(self.temperatures), self.per_sample, self.children)
-        self.stride = self.statistics[1] * self.statistics[2]
+        self.choice_stride = self.statistics[1] * self.statistics[2]
         self.gaussian = self.empty(self.count, 48)
         self.log_peak = self.empty(self.count)
         self.field = self.empty(self.lanes)
@@ -78,74 +63,10 @@ class Problem:
         """Whether activations are mixing proportions."""
         return self.beta_u is None
 
-    def empty(self, *shape: int) -> Tensor:
-        """Uninitialized numbers in float32."""
-        return torch.empty(shape, device=self.pose.device)
-
-    def inputs(self, *names: str) -> dict[str, Tensor]:
-        """Tensors by name; the pose for those that are absent, which a kernel does not read."""
-        found: dict[str, Tensor | None] = {
-            name: getattr(self, name) for name in ("pose", "activation", "weight", "beta_u", "beta_a", "offset")
-        }
-        if self.wiring is not None:
-            found |= {"index": self.wiring.index, "start": self.wiring.start, "vote": self.wiring.vote}
-        present = {name: found.get(name) for name in names}
-        return {name: self.pose if tensor is None else tensor for name, tensor in present.items()}
-
-    def run(self, kernel: Any, grid: tuple[int, ...], inputs: dict[str, Tensor], **others: Any) -> None:
-        """Launch a kernel."""
-        self.launch(kernel, grid, inputs | others, self.blocks.warps)
-
-    def over_children(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
-        """Launch a kernel once per block of children and samples."""
-        blocks = self.blocks
-        self.run(
-            kernel, (ceil_div(self.children, blocks.children), ceil_div(self.batch, blocks.samples)), inputs,
-            batch=self.batch, children=self.children, positions=self.positions, places=self.places,
-            parents=self.parents, rows=self.rows, choice_stride=self.stride,
-            HAS_INDEX=self.wiring is not None, HAS_OFFSET=self.offset is not None,
-            SAMPLES=blocks.samples, CHILDREN=blocks.children, PARENTS=blocks.parents, **others,
-        )  # fmt: skip
-
-    def over_parents(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
-        """Launch a kernel once per block of parents and split of their fields."""
-        blocks = self.blocks
-        grid = (ceil_div(self.lanes, blocks.lanes), ceil_div(self.parents, blocks.parents), self.splits)
-        self._over_lanes(kernel, grid, inputs, share=self.share, **others)
-
-    def over_weights(
-        self, kernel: Any, inputs: dict[str, Tensor], splits: int, share: int, **others: Any
-    ) -> None:
-        """Launch a kernel once per row of the weight, block of parents and split of their votes."""
-        grid = (self.rows, ceil_div(self.parents, self.blocks.parents), splits)
-        self._over_lanes(kernel, grid, inputs, share=share, **others)
-
-    def _over_lanes(
-        self, kernel: Any, grid: tuple[int, ...], inputs: dict[str, Tensor], **others: Any
-    ) -> None:
-        self.run(
-            kernel, grid, inputs, lanes=self.lanes, children=self.children, positions=self.positions,
-            places=self.places, parents=self.parents, rows=self.rows,
-            choice_stride=self.stride,
-            HAS_INDEX=self.wiring is not None, HAS_OFFSET=self.offset is not None,
-            LANES=self.blocks.lanes, PARENTS=self.blocks.parents, **others,
-        )  # fmt: skip
-
-    def per_parent(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
-        """Launch a kernel once per block of parents, which reads no votes."""
-        self.run(
-            kernel, (ceil_div(self.count, FIT_BLOCK),), inputs, count=self.count, BLOCK=FIT_BLOCK, **others
-        )
-
     def choice(self, statistics: Tensor, iteration: int) -> Tensor:
         """The largest logit and 1 / Σ exp of each child, `[B, N · 2]`, not contiguous."""
         first = self.per_sample * STATISTICS
         return statistics[:, iteration, first : first + 2 * self.children]
-
-
-def per_parent(problem: Problem) -> tuple[int, int, int]:
-    """Shape of one number per parent."""
-    return problem.batch, problem.positions, problem.parents
 
 
 def create_problem(
@@ -161,8 +82,8 @@ def create_problem(
     beta_u, beta_a, offset = (t if t is None else t.contiguous() for t in (beta_u, beta_a, offset))
     wiring = launching.invert(index, children, pose)
     return Problem(
-        pose, activation, weight, beta_u, beta_a, offset, wiring, positions, places, temperatures,
-        mass_scale, epsilon, blocks, launch,
+        pose, weight, wiring, positions, places, blocks, launch, activation, beta_u, beta_a, offset,
+        temperatures, mass_scale, epsilon,
     )  # fmt: skip
 
 
@@ -204,8 +125,8 @@ def em_forward(
         pose, activation, weight, beta_u, beta_a, index, offset, temperatures, mass_scale, epsilon, launch,
         architecture or launching.architecture(pose.device),
     )  # fmt: skip
-    out_pose = problem.empty(*per_parent(problem), 16)
-    out_activation, out_logit = problem.empty(*per_parent(problem)), problem.empty(*per_parent(problem))
+    out_pose = problem.empty(*problem.per_parent_shape, 16)
+    out_activation, out_logit = problem.empty(*problem.per_parent_shape), problem.empty(*problem.per_parent_shape)
     statistics = problem.empty(*problem.statistics)
     masses = problem.empty(problem.splits, problem.count)
     sums = problem.empty(problem.splits, 2, problem.count, 16)
@@ -236,7 +157,7 @@ def em_forward(
             center=center, field=problem.field, gaussian=problem.gaussian, log_peak=problem.log_peak,
             fitted=statistics[:, t], out_pose=out_pose, out_activation=out_activation, out_logit=out_logit,
             per_sample=problem.per_sample, parents=problem.parents, splits=problem.splits,
-            fitted_stride=problem.stride, temperature=temperature,
+            fitted_stride=problem.choice_stride, temperature=temperature,
             mass_scale=problem.mass_scale, epsilon=problem.epsilon, MIXING=problem.mixing,
         )  # fmt: skip
     return out_pose, out_activation, out_logit, statistics
@@ -278,16 +199,14 @@ def em_backward(
         architecture or launching.architecture(pose.device),
     )  # fmt: skip
     grads = [grad.contiguous() for grad in (grad_pose, grad_activation, grad_logit)]
-    blocks = ceil_div(problem.lanes, problem.blocks.lanes) * (problem.places // problem.rows)
-    weight_splits, weight_share = launching.split(blocks, problem.blocks.splits, 1)
     masses = problem.empty(problem.splits, problem.count)
     sums = problem.empty(problem.splits, 2, problem.count, 16)
     slopes, terms = problem.empty(problem.count, 48), problem.empty(problem.count, 3)
-    shared = problem.empty(3, *per_parent(problem)).zero_()
+    shared = problem.empty(3, *problem.per_parent_shape).zero_()
     expected = problem.empty(problem.batch, problem.children)
     to_pose, to_activation = problem.empty(*pose.shape).zero_(), torch.zeros_like(expected)
-    to_weight = problem.empty(weight_splits, *weight.shape).zero_()
-    statistics, stride = statistics.contiguous(), problem.stride
+    to_weight = problem.empty(problem.weight_splits[0], *weight.shape).zero_()
+    statistics, stride = statistics.contiguous(), problem.choice_stride
     for t in reversed(range(len(temperatures))):
         problem.per_parent(
             backward_kernels.em_slopes, problem.inputs("beta_u"), fitted=statistics[:, t],
@@ -315,9 +234,8 @@ def em_backward(
         )  # fmt: skip
         inputs = problem.inputs("pose", "activation", "weight", "offset", "index") | common
         problem.over_weights(
-            backward_kernels.em_weight_backward, inputs, weight_splits, weight_share,
-            grad_weight=to_weight, FIRST=t == 0,
-        )  # fmt: skip
+            backward_kernels.em_weight_backward, inputs, grad_weight=to_weight, FIRST=t == 0
+        )
         if t > 0:
             problem.over_parents(backward_kernels.em_parents_backward, inputs, masses=masses, sums=sums)
     return (

@@ -77,11 +77,12 @@ def em_slopes(
         # G_z = A₀ (1 - a),  G_μ = A₁,  G_v = (A₂ - A₀) / (2 v)
         grad_z = tl.zeros([BLOCK], tl.float32)
         grad_mean, grad_square = tl.zeros([BLOCK, 16], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
-        for part in range(0, splits):
-            first = part.to(tl.int64) * count
-            grad_z += load(masses + first + q, mask)
-            grad_mean += load(sums + (2 * first + q[:, None]) * 16 + d, vector)
-            grad_square += load(sums + (2 * first + count + q[:, None]) * 16 + d, vector)
+        for _ in range(0, splits):
+            grad_z += load(masses + q, mask)
+            grad_mean += load(sums + q[:, None] * 16 + d, vector)
+            grad_square += load(sums + (count + q[:, None]) * 16 + d, vector)
+            masses += count
+            sums += count * 32
         scale = load(gaussian + q[:, None] * 48 + 16 + d, vector)
         # The difference first: where children are one σ off, as two children always are, it nearly cancels.
         grad_variance = 0.5 * (grad_square - grad_z[:, None]) * scale * scale

@@ -175,10 +175,11 @@ def em_center(masses, sums, gaussian, center, count, splits, FIRST: tl.constexpr
     d = tl.arange(0, 16)
     mask = q < count
     mass, moment = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
-    for part in range(0, splits):
-        at = part.to(tl.int64) * count
-        mass += load(masses + at + q, mask)
-        moment += load(sums + (2 * at + q[:, None]) * 16 + d, mask[:, None])
+    for _ in range(0, splits):
+        mass += load(masses + q, mask)
+        moment += load(sums + q[:, None] * 16 + d, mask[:, None])
+        masses += count
+        sums += count * 32
     alive = (mass > DEAD)[:, None]
     mean = moment / tl.where(alive, mass[:, None], 1.0)
     if not FIRST:
@@ -215,11 +216,12 @@ def em_fit(
     vector = mask[:, None]
     mass = tl.zeros([BLOCK], tl.float32)
     moment, second = tl.zeros([BLOCK, 16], tl.float32), tl.zeros([BLOCK, 16], tl.float32)
-    for part in range(0, splits):
-        at = part.to(tl.int64) * count
-        mass += load(masses + at + q, mask)
-        moment += load(sums + (2 * at + q[:, None]) * 16 + d, vector)
-        second += load(sums + (2 * at + count + q[:, None]) * 16 + d, vector)
+    for _ in range(0, splits):
+        mass += load(masses + q, mask)
+        moment += load(sums + q[:, None] * 16 + d, vector)
+        second += load(sums + (count + q[:, None]) * 16 + d, vector)
+        masses += count
+        sums += count * 32
     alive = (mass > DEAD)[:, None]
     moved = tl.where(alive, moment / tl.where(alive, mass[:, None], 1.0), 0.0)
     variance = second / tl.where(alive, mass[:, None], 1.0) - moved * moved

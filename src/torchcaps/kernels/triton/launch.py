@@ -41,6 +41,9 @@ VECTOR = 4
 # Architectures that have no row of their own.
 DEFAULT = "cuda:80"
 
+# Parents in a tile of the kernels that read no votes.
+FIT_BLOCK = 32
+
 # Places of a field that one program adds up, at least.
 LEAST_SHARE = 32
 
@@ -180,3 +183,81 @@ def number_of_votes(wiring: Wiring | None, children: int, pose: Tensor) -> Tenso
     if wiring is None:
         return torch.ones(children, device=pose.device)
     return (wiring.start[1:] - wiring.start[:-1]).float()
+
+
+@dataclass
+class Geometry:
+    """Poses and weights of one call, who votes for whom, and how kernels go over them."""
+
+    pose: Tensor
+    weight: Tensor
+    wiring: Wiring | None
+    positions: int
+    places: int
+    blocks: Blocks
+    launch: Launcher
+
+    def __post_init__(self) -> None:
+        self.batch, self.children = self.pose.shape[:2]
+        self.rows, self.parents = self.weight.shape[:2]
+        self.lanes = self.batch * self.positions
+        self.per_sample = self.positions * self.parents
+        self.count = self.batch * self.per_sample
+        self.splits, self.share = split(self.places, self.blocks.splits, LEAST_SHARE)
+        tiles = ceil_div(self.lanes, self.blocks.lanes) * (self.places // self.rows)
+        self.weight_splits = split(tiles, self.blocks.splits, 1)
+        self.choice_stride = 0
+        self.constants: dict[str, Any] = {}
+
+    @property
+    def per_parent_shape(self) -> tuple[int, int, int]:
+        """Shape of one number per parent."""
+        return self.batch, self.positions, self.parents
+
+    def empty(self, *shape: int) -> Tensor:
+        """Uninitialized numbers in float32."""
+        return torch.empty(shape, device=self.pose.device)
+
+    def inputs(self, *names: str) -> dict[str, Tensor]:
+        """Tensors by name; the pose for those that are absent, which a kernel does not read."""
+        found = {name: getattr(self, name, getattr(self.wiring, name, None)) for name in names}
+        return {name: self.pose if tensor is None else tensor for name, tensor in found.items()}
+
+    def run(self, kernel: Any, grid: tuple[int, ...], inputs: dict[str, Tensor], **others: Any) -> None:
+        """Launch a kernel."""
+        self.launch(kernel, grid, inputs | others, self.blocks.warps)
+
+    def per_parent(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
+        """Launch a kernel once per block of parents, which reads no votes."""
+        grid = (ceil_div(self.count, FIT_BLOCK),)
+        self.run(kernel, grid, inputs, count=self.count, BLOCK=FIT_BLOCK, **others)
+
+    def over_children(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
+        """Launch a kernel once per block of children and samples."""
+        blocks = self.blocks
+        grid = (ceil_div(self.children, blocks.children), ceil_div(self.batch, blocks.samples))
+        others |= {"batch": self.batch, "SAMPLES": blocks.samples, "CHILDREN": blocks.children}
+        self._over_votes(kernel, grid, inputs, **others)
+
+    def over_parents(self, kernel: Any, inputs: dict[str, Tensor], **others: Any) -> None:
+        """Launch a kernel once per block of parents and split of their fields."""
+        blocks = self.blocks
+        grid = (ceil_div(self.lanes, blocks.lanes), ceil_div(self.parents, blocks.parents), self.splits)
+        others |= {"lanes": self.lanes, "LANES": blocks.lanes, "share": self.share}
+        self._over_votes(kernel, grid, inputs, **others)
+
+    def over_weights(self, kernel: Any, inputs: dict[str, Tensor], parts: int = 1, **others: Any) -> None:
+        """Launch a kernel once per part of a row of the weight, block of parents and split of their votes."""
+        splits, share = self.weight_splits
+        grid = (self.rows * parts, ceil_div(self.parents, self.blocks.parents), splits)
+        others |= {"lanes": self.lanes, "LANES": self.blocks.lanes, "share": share}
+        self._over_votes(kernel, grid, inputs, **others)
+
+    def _over_votes(
+        self, kernel: Any, grid: tuple[int, ...], inputs: dict[str, Tensor], **others: Any
+    ) -> None:
+        self.run(
+            kernel, grid, inputs, children=self.children, positions=self.positions, places=self.places,
+            parents=self.parents, rows=self.rows, choice_stride=self.choice_stride,
+            HAS_INDEX=self.wiring is not None, PARENTS=self.blocks.parents, **self.constants, **others,
+        )  # fmt: skip

@@ -42,6 +42,15 @@ def cast_votes(pose, pose_mask, weight, weight_mask):
 
 
 @triton.jit
+def cast_vectors(pose, pose_mask, weight, weight_mask, size_in, size_out):
+    """V = u W for a vector u; `pose` points to its first number, `weight` to column d of the first row of W."""
+    votes = load(pose, pose_mask) * load(weight, weight_mask)
+    for k in range(1, size_in):
+        votes = tl.fma(load(pose + k, pose_mask), load(weight + k * size_out, weight_mask), votes)
+    return votes
+
+
+@triton.jit
 def load_offset(offset, place, j, d, present):
     """What is added to the votes of each lane, `[lanes, parents, 16]`."""
     # A tile of this size although all parents have the same: the compiler would make the layout of a smaller tile,
@@ -66,11 +75,14 @@ def sum_pairs(terms):
 
 @triton.jit
 def sum_pose(terms):
-    """Sum over the 16 numbers of a pose, in pairs.
+    """Sum over the last axis, a power of 2, in pairs.
 
     The order of `tl.sum` depends on how a tile lies in the threads, which differs from kernel to kernel.
     """
-    return sum_pairs(sum_pairs(sum_pairs(sum_pairs(terms)))).reshape(terms.shape[:-1])
+    for _ in tl.static_range(10):
+        if terms.shape[-1] > 1:
+            terms = sum_pairs(terms)
+    return terms.reshape(terms.shape[:-1])
 
 
 @triton.jit
