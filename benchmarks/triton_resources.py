@@ -1,7 +1,7 @@
 """Compile every Triton kernel ahead of time, without a GPU, and print registers, spills and shared memory.
 
-    python benchmarks/triton_resources.py                      # the table of docs/triton.md
-    python benchmarks/triton_resources.py --target sm_80 --layer "EM, class 4×4" --json
+python benchmarks/triton_resources.py                      # the table of docs/triton.md
+python benchmarks/triton_resources.py --target sm_80 --layer "EM, class 4×4" --json
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def resources_of(binary: CompiledKernel, target: GPUTarget) -> tuple[int, int, i
         text = subprocess.run(
             [tool, "--dump-resource-usage", file.name], check=True, capture_output=True, text=True
         ).stdout
-    registers, stack, local = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("REG", "STACK", "LOCAL"))  # type: ignore[index]
+    registers, stack, local = (
+        int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("REG", "STACK", "LOCAL")
+    )  # type: ignore[index]
     return registers, stack + local, binary.metadata.shared
 
 
@@ -167,7 +169,9 @@ def table(found: list[Resources]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--target", choices=TARGETS, action="append", help="all by default")
     parser.add_argument("--layer", choices=LAYERS, action="append", help="all by default")
     parser.add_argument("--json", action="store_true", help="print JSON and no table")

@@ -1,4 +1,4 @@
-"""Dynamic routing by Triton kernels, with the arguments and results of the operators in `torchcaps.kernels.dynamic`."""
+"""Dynamic routing by Triton kernels: the operators of `torchcaps.kernels.dynamic` on a GPU."""
 
 from __future__ import annotations
 
@@ -10,23 +10,7 @@ from torch import Tensor
 from torchcaps.kernels.triton import dynamic_kernels as kernels
 from torchcaps.kernels.triton import launch as launching
 from torchcaps.kernels.triton.launch import Geometry, Launcher, ceil_div, power_of_2
-
-# Numbers of a vote, and of a child's pose, that fit into a tile.
-MOST_NUMBERS = 128
-
-
-def totals_shape(batch: int, iterations: int, parents: int, size: int, children: int) -> tuple[int, int, int]:
-    """Shape of what the forward pass keeps: inputs of squashes, guides, and 2 numbers per child, per iteration.
-
-    Args:
-        batch: number of samples.
-        iterations: number of iterations.
-        parents: number of parents at all positions.
-        size: numbers in a vote.
-        children: number of children.
-    """
-    # Rows start at multiples of 64 bytes, so that four numbers can be loaded at once.
-    return batch, iterations, 16 * ceil_div(2 * parents * size + 2 * children, 16)
+from torchcaps.kernels.triton.sizes import dynamic_totals_shape
 
 
 @dataclass
@@ -39,7 +23,7 @@ class Problem(Geometry):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.size_in, self.size_out = self.weight.shape[2:]
-        self.kept = totals_shape(
+        self.kept = dynamic_totals_shape(
             self.batch, self.iterations, self.per_sample, self.size_out, self.children
         )
         self.choice_stride = self.kept[1] * self.kept[2]

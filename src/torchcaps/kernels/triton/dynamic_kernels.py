@@ -1,7 +1,8 @@
-"""Kernels of dynamic routing: each computes the votes again, and none stores them. docs/triton.md has the formulas.
+"""Kernels of dynamic routing: each computes the votes again, and none stores them.
 
 The guide y of a parent is what its logits are dot products with: b = ⟨V, y⟩. G is the gradient of the loss by
 what follows. One number of `SIZE` in a tile is one number of a pose, padded to a power of 2.
+docs/triton.md has the formulas.
 """
 
 import triton
@@ -138,7 +139,7 @@ def dynamic_squash_backward(
     grad_pose, sums, totals, grad_guide, grad_total, grad_bias, count, per_sample, splits, size_out, stride,
     LAST: tl.constexpr, ACCUMULATE: tl.constexpr, BLOCK: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    """G_s from G of the pose, which is that of the output, or of all later guides that the pose is part of."""
+    """G_s from G of the pose: that of the output, or of all later guides that the pose is part of."""
     q = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     d = tl.arange(0, SIZE)
     vector = (q < count)[:, None] & (d < size_out)
@@ -322,7 +323,9 @@ def dynamic_weight_backward(
         if FIRST:
             grad = coupling[:, :, None] * grad_s
         else:
-            votes = cast_vectors(from_pose, pose_mask, weight + own_row, in_pose[None, :, :], size_in, size_out)
+            votes = cast_vectors(
+                from_pose, pose_mask, weight + own_row, in_pose[None, :, :], size_in, size_out
+            )
             own = b[:, None] * guide_stride + (p[:, None] * parents + j) * size_out
             toward = load(guide + own[:, :, None] + d, vector)
             coupling = coupling * tl.exp(sum_pose(votes * toward) - load(chosen, present)[:, None])

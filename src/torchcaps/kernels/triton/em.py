@@ -1,4 +1,4 @@
-"""EM routing by Triton kernels, with the arguments and results of the operators in `torchcaps.kernels.em`."""
+"""EM routing by Triton kernels: the operators of `torchcaps.kernels.em` on a GPU."""
 
 from __future__ import annotations
 
@@ -12,22 +12,7 @@ from torchcaps.kernels.triton import em_backward as backward_kernels
 from torchcaps.kernels.triton import em_forward as forward_kernels
 from torchcaps.kernels.triton import launch as launching
 from torchcaps.kernels.triton.launch import Geometry, Launcher, ceil_div
-
-# Numbers of one parent and iteration that the backward pass needs: mean, low part, variance, mass and logit.
-STATISTICS = 50
-
-
-def statistics_shape(batch: int, iterations: int, parents: int, children: int) -> tuple[int, int, int]:
-    """Shape of what the forward pass keeps: 50 numbers per parent and 2 per child, for each iteration.
-
-    Args:
-        batch: number of samples.
-        iterations: number of iterations.
-        parents: number of parents at all positions.
-        children: number of children.
-    """
-    # Rows start at multiples of 64 bytes, so that four numbers can be loaded at once.
-    return batch, iterations, 16 * ceil_div(parents * STATISTICS + 2 * children, 16)
+from torchcaps.kernels.triton.sizes import EM_STATISTICS, em_statistics_shape
 
 
 @dataclass
@@ -45,7 +30,9 @@ class Problem(Geometry):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.constants = {"HAS_OFFSET": self.offset is not None}
-        self.statistics = statistics_shape(self.batch, len(self.temperatures), self.per_sample, self.children)
+        self.statistics = em_statistics_shape(
+            self.batch, len(self.temperatures), self.per_sample, self.children
+        )
         self.choice_stride = self.statistics[1] * self.statistics[2]
         self.gaussian = self.empty(self.count, 48)
         self.log_peak = self.empty(self.count)
@@ -65,7 +52,7 @@ class Problem(Geometry):
 
     def choice(self, statistics: Tensor, iteration: int) -> Tensor:
         """The largest logit and 1 / Σ exp of each child, `[B, N · 2]`, not contiguous."""
-        first = self.per_sample * STATISTICS
+        first = self.per_sample * EM_STATISTICS
         return statistics[:, iteration, first : first + 2 * self.children]
 
 
@@ -126,7 +113,10 @@ def em_forward(
         architecture or launching.architecture(pose.device),
     )  # fmt: skip
     out_pose = problem.empty(*problem.per_parent_shape, 16)
-    out_activation, out_logit = problem.empty(*problem.per_parent_shape), problem.empty(*problem.per_parent_shape)
+    out_activation, out_logit = (
+        problem.empty(*problem.per_parent_shape),
+        problem.empty(*problem.per_parent_shape),
+    )
     statistics = problem.empty(*problem.statistics)
     masses = problem.empty(problem.splits, problem.count)
     sums = problem.empty(problem.splits, 2, problem.count, 16)
@@ -149,8 +139,8 @@ def em_forward(
             )  # fmt: skip
             if not around_center:
                 problem.per_parent(
-                    forward_kernels.em_center, {}, masses=masses, sums=sums, gaussian=problem.gaussian, center=center,
-                    splits=problem.splits, FIRST=t == 0,
+                    forward_kernels.em_center, {}, masses=masses, sums=sums, gaussian=problem.gaussian,
+                    center=center, splits=problem.splits, FIRST=t == 0,
                 )  # fmt: skip
         problem.per_parent(
             forward_kernels.em_fit, problem.inputs("beta_u", "beta_a"), masses=masses, sums=sums,
@@ -233,9 +223,7 @@ def em_backward(
             FIRST=t == 0, MIXING=problem.mixing,
         )  # fmt: skip
         inputs = problem.inputs("pose", "activation", "weight", "offset", "index") | common
-        problem.over_weights(
-            backward_kernels.em_weight_backward, inputs, grad_weight=to_weight, FIRST=t == 0
-        )
+        problem.over_weights(backward_kernels.em_weight_backward, inputs, grad_weight=to_weight, FIRST=t == 0)
         if t > 0:
             problem.over_parents(backward_kernels.em_parents_backward, inputs, masses=masses, sums=sums)
     return (

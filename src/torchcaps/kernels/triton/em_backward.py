@@ -102,7 +102,8 @@ def em_slopes(
         to = shared + 2 * count + q
         tl.store(to, load(to, mask) + grad_field, mask=mask)
     else:
-        # G_cost = -λ G_z:  G_βa -= G_cost,  G_βu += 16 m k G_cost,  G_m = k c G_cost,  G_v += m k G_cost / (2 v)
+        # G_cost = -λ G_z:  G_βa -= G_cost,  G_βu += 16 m k G_cost,  G_m = k c G_cost,
+        # G_v += m k G_cost / (2 v)
         grad_cost = -temperature * grad_z
         scaled_mass = mass * mass_scale
         code = 16 * load(beta_u + q % parents, mask) + 0.5 * tl.sum(tl.log(variance), axis=1)
@@ -232,9 +233,7 @@ def em_children_backward(
                 if FIRST:
                     assigned = tl.where(mask, inverse, 0.0)
                 else:
-                    before, scale, shift, highest = load_gaussian(
-                        gaussian, log_peak, parent, d, mask, vector
-                    )
+                    before, scale, shift, highest = load_gaussian(gaussian, log_peak, parent, d, mask, vector)
                     scaled = deviation(votes, before, scale, shift)
                     square = square_of(scaled)
                     assigned = tl.exp(log_density(highest, square) - peak) * inverse
@@ -350,9 +349,7 @@ def em_weight_backward(
         i = item // blocks * rows + row
         lane = item % blocks * LANES + tl.arange(0, LANES)
         b = (lane // positions).to(tl.int64)
-        child, present = child_at(
-            index, lane % positions * places + i, i, children, lane < lanes, HAS_INDEX
-        )
+        child, present = child_at(index, lane % positions * places + i, i, children, lane < lanes, HAS_INDEX)
         at = b * children + child
         mask = present[:, None] & (j < parents)
         vector = mask[:, :, None]
@@ -375,9 +372,7 @@ def em_weight_backward(
             square = square_of(scaled)
             r = r * tl.exp(log_density(highest, square) - load(chosen, present)[:, None])
             r = tl.where(mask, r, 0.0)
-            grad_r = grad_of_assignment(
-                centered, grad_mean, grad_variance, center, inverse_mass, grad_mass
-            )
+            grad_r = grad_of_assignment(centered, grad_mean, grad_variance, center, inverse_mass, grad_mass)
             grad_logit = r * (grad_r - load(expected + at, present)[:, None])
             grad = grad_of_fit(centered, grad_mean, grad_variance, r * inverse_mass)
             grad -= grad_of_distance(grad_logit, square) * scaled * scale

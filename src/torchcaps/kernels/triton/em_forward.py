@@ -1,4 +1,4 @@
-"""EM routing, forward: kernels in the order in which an iteration runs them. docs/triton.md has the derivation."""
+"""EM routing, forward: kernels in the order in which an iteration runs them; see docs/triton.md."""
 
 import triton
 import triton.language as tl
@@ -79,7 +79,11 @@ def em_assign(
             total = total * tl.exp(before - peak) + tl.sum(tl.exp(logit - peak[:, :, None]), axis=2)
     to = choice + b[None, :] * choice_stride + n[:, None] * 2
     tl.store(to, peak, mask=child_mask)
-    tl.store(to + 1, tl.where(count[:, None] > 0, 1.0, 0.0) / tl.where(count[:, None] > 0, total, 1.0), mask=child_mask)
+    tl.store(
+        to + 1,
+        tl.where(count[:, None] > 0, 1.0, 0.0) / tl.where(count[:, None] > 0, total, 1.0),
+        mask=child_mask,
+    )
 
 
 @triton.jit
@@ -108,8 +112,8 @@ def em_moments(
 ):  # fmt: skip
     """M-step: S₀ = Σ r, S₁ = Σ r (V - c) and S₂ = Σ r (V - c)² of each parent, for one split of its field.
 
-    The center c is the mean of the iteration before (0 in the first), or an array if `AROUND_CENTER`. One tile
-    of votes is `[LANES, PARENTS, 16]`; a lane is a sample and a position.
+    The center c is the mean of the iteration before (0 in the first), or an array if `AROUND_CENTER`. One
+    tile of votes is `[LANES, PARENTS, 16]`; a lane is a sample and a position.
     """
     lane = tl.program_id(0) * LANES + tl.arange(0, LANES)
     j = tl.program_id(1) * PARENTS + tl.arange(0, PARENTS)

@@ -1,4 +1,4 @@
-"""How the kernels are launched: block sizes per architecture, and the order in which a child finds its votes."""
+"""How kernels are launched: block sizes per architecture, and which votes belong to which child."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TABLES = {
     # The interpreter's cost is per operation and not per number.
     "interpreter": Table(threads=32, numbers=1024, parents=32, splits=2),
 }
-# The weights of a tile are loaded 4 numbers per thread, 16 bytes at once. The compiler makes this the layout of
-# the whole tile, so the threads of a program are as many as that takes.
+# The weights of a tile are loaded 4 numbers per thread, 16 bytes at once. The compiler makes this the layout
+# of the whole tile, so the threads of a program are as many as that takes.
 VECTOR = 4
 # Architectures that have no row of their own.
 DEFAULT = "cuda:80"
@@ -81,8 +81,8 @@ class Launcher(Protocol):
 def run(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], warps: int) -> None:
     """Launch a kernel on the device of its tensors, or in the interpreter."""
     if min(grid) > 0:
-        # Products and sums are contracted only where the kernels say so. A vote then has the same bits in every
-        # kernel, and so has its assignment, of which the sum over all parents of a child is 1.
+        # Products and sums are contracted only where the kernels say so. A vote then has the same bits in
+        # every kernel, and so has its assignment: its sum over all parents of a child is 1.
         kernel[grid](**arguments, num_warps=warps, enable_fp_fusion=False)
 
 
@@ -105,9 +105,7 @@ def architecture(device: torch.device) -> str:
     return name if name in TABLES else DEFAULT
 
 
-def choose_blocks(
-    name: str, batch: int, children: int, positions: int, parents: int, size: int
-) -> Blocks:
+def choose_blocks(name: str, batch: int, children: int, positions: int, parents: int, size: int) -> Blocks:
     """Block sizes for a layer.
 
     Args:

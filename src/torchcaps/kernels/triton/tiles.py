@@ -43,7 +43,7 @@ def cast_votes(pose, pose_mask, weight, weight_mask):
 
 @triton.jit
 def cast_vectors(pose, pose_mask, weight, weight_mask, size_in, size_out):
-    """V = u W for a vector u; `pose` points to its first number, `weight` to column d of the first row of W."""
+    """V = u W for a vector u; `pose` points to its first number, `weight` to column d of the first row."""
     votes = load(pose, pose_mask) * load(weight, weight_mask)
     for k in range(1, size_in):
         votes = tl.fma(load(pose + k, pose_mask), load(weight + k * size_out, weight_mask), votes)
@@ -53,8 +53,8 @@ def cast_vectors(pose, pose_mask, weight, weight_mask, size_in, size_out):
 @triton.jit
 def load_offset(offset, place, j, d, present):
     """What is added to the votes of each lane, `[lanes, parents, 16]`."""
-    # A tile of this size although all parents have the same: the compiler would make the layout of a smaller tile,
-    # one number per thread, that of the votes, and spill registers.
+    # A tile of this size although all parents have the same: the compiler would make the layout of a smaller
+    # tile, one number per thread, that of the votes, and spill registers.
     return load(offset + (place[:, None] + 0 * j)[:, :, None] * 16 + d, present[:, None, None])
 
 
@@ -68,7 +68,7 @@ def deviation(votes, mean, scale, shift):
 @triton.jit
 def sum_pairs(terms):
     """Add neighbors along the last axis, which is halved."""
-    shape: tl.constexpr = terms.shape[:-1] + [terms.shape[-1] // 2, 2]
+    shape: tl.constexpr = terms.shape[:-1] + [terms.shape[-1] // 2, 2]  # noqa: RUF005
     left, right = tl.split(tl.reshape(terms, shape))
     return left + right
 
