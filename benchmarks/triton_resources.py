@@ -23,7 +23,7 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from torchcaps.kernels.triton import em
+from torchcaps.kernels.triton import dynamic, em
 
 TARGETS = {
     "sm_80": (GPUTarget("cuda", 80, 32), "cuda:80"),
@@ -70,7 +70,26 @@ def em_layer(
     return layer
 
 
-# The layers of the paper's network on smallNORB, and geometries and types that it does not have.
+def dynamic_layer(
+    batch: int, children: int, parents: int, size_in: int, size_out: int, *, shared: bool = False,
+    field: tuple[int, int] | None = None, dtype: torch.dtype = torch.float32,
+) -> Callable[..., None]:  # fmt: skip
+    """Both passes of dynamic routing, on tensors that have sizes and no memory."""
+
+    def layer(launch: Callable[..., None], architecture: str) -> None:
+        index = None if field is None else meta(*field, dtype=torch.int64)
+        rows = 1 if shared else children if field is None else field[1]
+        arguments = (
+            meta(batch, children, size_in, dtype=dtype), meta(rows, parents, size_in, size_out, dtype=dtype),
+            None, index, shared, 3, True, False, True,
+        )  # fmt: skip
+        found = dynamic.dynamic_forward(*arguments, launch=launch, architecture=architecture)
+        dynamic.dynamic_backward(*found, *arguments, launch=launch, architecture=architecture)
+
+    return layer
+
+
+# The layers of both papers' networks, on smallNORB and MNIST, and geometries and types that these do not have.
 LAYERS: dict[str, Callable[..., None]] = {
     "EM, conv 14→6": em_layer(16, 14 * 14 * 32, 32, 288, (36, 288)),
     "EM, conv 6→4": em_layer(16, 6 * 6 * 32, 32, 288, (16, 288)),
@@ -78,6 +97,9 @@ LAYERS: dict[str, Callable[..., None]] = {
     "EM, dense, mixing": em_layer(16, 64, 10, 64, None, mixing=True),
     "EM, shared, bfloat16": em_layer(16, 64, 10, 1, None, dtype=torch.bfloat16),
     "EM, conv, one image": em_layer(1, 6 * 6 * 32, 32, 288, (16, 288)),
+    "dynamic, dense 8→16": dynamic_layer(128, 1152, 10, 8, 16),
+    "dynamic, shared, bfloat16": dynamic_layer(32, 256, 10, 8, 16, shared=True, dtype=torch.bfloat16),
+    "dynamic, conv 6→4": dynamic_layer(16, 6 * 6 * 32, 32, 8, 16, field=(16, 288)),
 }
 
 
@@ -141,7 +163,7 @@ def measure(layers: list[str], targets: list[str]) -> Iterator[Resources]:
     for target_name in targets:
         target, architecture = TARGETS[target_name]
         for layer in layers:
-            done = set()
+            done: set[tuple[str, str]] = set()
             for kernel, arguments, warps in launches(LAYERS[layer], architecture):
                 name = kernel.__name__
                 flags = [p.name for p in kernel.params if p.is_constexpr and arguments[p.name] is True]
