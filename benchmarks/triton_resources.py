@@ -89,7 +89,7 @@ def dynamic_layer(
     return layer
 
 
-# The layers of both papers' networks, on smallNORB and MNIST, and geometries and types that these do not have.
+# The layers of both papers' networks, and geometries and types that these do not have.
 LAYERS: dict[str, Callable[..., None]] = {
     "EM, conv 14→6": em_layer(16, 14 * 14 * 32, 32, 288, (36, 288)),
     "EM, conv 6→4": em_layer(16, 6 * 6 * 32, 32, 288, (16, 288)),

@@ -65,7 +65,8 @@ patched: set[str] = set()
 
 def call_without_patching(self: Any, *arguments: Any, **options: Any) -> Any:
     # The interpreter replaces all functions of the language in every call of a function of a kernel, although
-    # they are replaced already, and that takes half of its time. Functions of the language itself need it once.
+    # they are replaced already, and that takes half of its time.
+    # Functions of the language itself need it once.
     if "tl" not in self.fn.__globals__ and self.fn.__module__ not in patched:
         patched.add(self.fn.__module__)
         interpreter._patch_lang(self.fn)
