@@ -24,6 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
 from torchcaps.kernels.triton import dynamic, em
+from torchcaps.kernels.triton.launch import compile_options
 
 TARGETS = {
     "sm_80": (GPUTarget("cuda", 80, 32), "cuda:80"),
@@ -134,7 +135,7 @@ def compile_kernel(kernel: Any, arguments: dict[str, Any], warps: int, target: G
         if name not in constants and isinstance(number_of_16, int) and number_of_16 % 16 == 0:
             attributes[(number,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, constants, attributes)
-    options = {"num_warps": warps, "enable_fp_fusion": False}
+    options = {"num_warps": warps, **compile_options(target.backend == "hip")}
     return triton.compile(source, target=target, options=options)
 
 

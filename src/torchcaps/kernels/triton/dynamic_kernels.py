@@ -5,10 +5,11 @@ what follows. One number of `SIZE` in a tile is one number of a pose, padded to 
 docs/triton.md has the formulas.
 """
 
-import triton
-import triton.language as tl
-
+from torchcaps._extras import require
 from torchcaps.kernels.triton.tiles import LOWEST, cast_vectors, child_at, load, sum_pose
+
+triton = require("triton", extra="triton", purpose="fused routing on a GPU")
+tl = require("triton.language", extra="triton", purpose="fused routing on a GPU")
 
 
 @triton.jit

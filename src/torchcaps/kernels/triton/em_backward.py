@@ -3,9 +3,7 @@
 G is the gradient of the loss by what follows. docs/triton.md has the derivation.
 """
 
-import triton
-import triton.language as tl
-
+from torchcaps._extras import require
 from torchcaps.kernels.triton.em_forward import store_gaussian
 from torchcaps.kernels.triton.tiles import (
     DEAD,
@@ -22,6 +20,9 @@ from torchcaps.kernels.triton.tiles import (
     square_of,
     sum_pose,
 )
+
+triton = require("triton", extra="triton", purpose="fused routing on a GPU")
+tl = require("triton.language", extra="triton", purpose="fused routing on a GPU")
 
 
 @triton.jit

@@ -1,8 +1,6 @@
 """EM routing, forward: kernels in the order in which an iteration runs them; see docs/triton.md."""
 
-import triton
-import triton.language as tl
-
+from torchcaps._extras import require
 from torchcaps.kernels.triton.tiles import (
     DEAD,
     HALF_LOG_TWO_PI,
@@ -18,6 +16,9 @@ from torchcaps.kernels.triton.tiles import (
     sigmoid,
     square_of,
 )
+
+triton = require("triton", extra="triton", purpose="fused routing on a GPU")
+tl = require("triton.language", extra="triton", purpose="fused routing on a GPU")
 
 
 @triton.jit

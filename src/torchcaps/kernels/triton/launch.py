@@ -81,9 +81,17 @@ class Launcher(Protocol):
 def run(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], warps: int) -> None:
     """Launch a kernel on the device of its tensors, or in the interpreter."""
     if min(grid) > 0:
-        # Products and sums are contracted only where the kernels say so. A vote then has the same bits in
-        # every kernel, and so has its assignment: its sum over all parents of a child is 1.
-        kernel[grid](**arguments, num_warps=warps, enable_fp_fusion=False)
+        kernel[grid](**arguments, num_warps=warps, **compile_options(torch.version.hip is not None))
+
+
+def compile_options(amd: bool) -> dict[str, Any]:
+    """Options of the compiler, other than the number of warps."""
+    # Products and sums are contracted only where the kernels say so. A vote then has the same bits in every
+    # kernel, and so has its assignment: its sum over all parents of a child is 1.
+    options = {"enable_fp_fusion": False}
+    # With a limit, NVIDIA's assembler uses the registers that a kernel needs; without, it keeps a few numbers
+    # on the stack to fit one more program.
+    return options if amd else {**options, "maxnreg": 255}
 
 
 def interpreted() -> bool:

@@ -3,8 +3,10 @@
 The last axis of a tile is the pose. Element d of a 4×4 pose is in row `d // 4` and column `d % 4`.
 """
 
-import triton
-import triton.language as tl
+from torchcaps._extras import require
+
+triton = require("triton", extra="triton", purpose="fused routing on a GPU")
+tl = require("triton.language", extra="triton", purpose="fused routing on a GPU")
 
 # As in the plain form: a parent with less mass than this has no votes.
 DEAD = tl.constexpr(1e-20)
