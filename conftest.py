@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 import torch
+
+# The examples in these modules cannot be collected without the optional triton.
+collect_ignore_glob = [] if find_spec("triton") else ["src/torchcaps/kernels/triton/*"]
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ def em_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
 
 def dynamic_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     case = vectors(dtype=dtype)
-    return [case.pose, case.weight, torch.randn(4, 7, dtype=dtype), False, 3, True, False, True]
+    return [case.pose, case.weight, torch.randn(4, 7, dtype=dtype), None, False, 3, True, False, True]
 
 
 def dynamic_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
@@ -47,7 +47,7 @@ OPERATORS = {
 def test_weights_of_too_few_children() -> None:
     with pytest.raises(ValueError, match=r"weight must be \[rows=60000, J, D_in=8, D\], got \[1, 3, 8, 16\]"):
         ops.dynamic_forward(
-            torch.randn(2, 60000, 8), torch.randn(1, 3, 8, 16), None, False, 3, True, False, True
+            torch.randn(2, 60000, 8), torch.randn(1, 3, 8, 16), None, None, False, 3, True, False, True
         )
 
 

@@ -123,7 +123,7 @@ def test_opcheck_em() -> None:
 def test_opcheck_dynamic(bias: bool) -> None:
     pose, weight, _ = vectors().leaves()
     vector = torch.randn(4, 7, dtype=pose.dtype, requires_grad=True) if bias else None
-    options = (False, 3, True, False, True)
+    options = (None, False, 3, True, False, True)
     torch.library.opcheck(dynamic_forward, (pose, weight, vector, *options))
     plain = [None if t is None else t.detach() for t in (pose, weight, vector)]
     out_pose, totals = dynamic_forward(*plain, *options)

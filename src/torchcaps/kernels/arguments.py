@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from torchcaps._checks import check_count, check_tensor
-from torchcaps.kernels.dispatch import compiled
+
+# EM routing is for matrix poses of SIDE × SIDE.
+SIDE = 4
 
 # The compiled part numbers votes by 32-bit integers.
 MOST_VOTES = 2**31 - 1
@@ -32,11 +34,10 @@ def check_em(
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]`, index `[P, I]`,
     offset `[places, 16]`.
     """
-    side = compiled().SIDE
-    check_tensor("pose", pose, "B N D", D=side**2)
+    check_tensor("pose", pose, "B N D", D=SIDE**2)
     batch, children = pose.shape[:2]
     check_tensor("activation", activation, "B N", B=batch, N=children)
-    check_tensor("weight", weight, "rows J side side_out", side=side, side_out=side)
+    check_tensor("weight", weight, "rows J side side_out", side=SIDE, side_out=SIDE)
     rows, parents = weight.shape[:2]
     check_count("rows of weight", rows)
     check_count("parents of weight", parents)
@@ -51,10 +52,10 @@ def check_em(
     if places % rows:
         raise ValueError(f"weight must have a number of rows that divides {places} places, got {rows}")
     if offset is not None:
-        check_tensor("offset", offset, "places D", places=-(-children // rows), D=side**2)
+        check_tensor("offset", offset, "places D", places=-(-children // rows), D=SIDE**2)
     check_count("iterations (temperatures)", len(temperatures))
     check_types(pose, activation=activation, weight=weight, beta_u=beta_u, beta_a=beta_a, offset=offset)
-    check_cpu("index", index)
+    check_device("index", index, pose)
 
 
 def check_index(index: Tensor) -> int:
@@ -69,13 +70,22 @@ def check_index(index: Tensor) -> int:
     return check_count("places of index", index.shape[1])
 
 
-def check_dynamic(pose: Tensor, weight: Tensor, bias: Tensor | None, shared: bool, iterations: int) -> None:
+def check_dynamic(
+    pose: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor | None, shared: bool, iterations: int
+) -> None:
     """Check the arguments that `dynamic_forward` and `dynamic_backward` have in common.
 
-    Shape: pose `[B, N, D_in]`, weight `[N or 1, J, D_in, D]`, bias `[J, D]`.
+    Shape: pose `[B, N, D_in]`, weight `[N or 1, J, D_in, D]`, bias `[J, D]`; with an index `[P, I]`, which is
+    for GPUs only, weight `[I, J, D_in, D]`.
     """
     check_tensor("pose", pose, "B N D_in")
-    rows = 1 if shared else pose.shape[1]
+    if index is None:
+        rows = 1 if shared else pose.shape[1]
+    elif pose.is_cpu:
+        raise ValueError("index must be None on the CPU, whose kernel is for one position")
+    else:
+        rows = check_index(index)
+        check_device("index", index, pose)
     check_tensor("weight", weight, "rows J D_in D", rows=rows, D_in=pose.shape[2])
     check_count("parents of weight", weight.shape[1])
     check_count("numbers in a vote", weight.shape[3])
@@ -86,28 +96,32 @@ def check_dynamic(pose: Tensor, weight: Tensor, bias: Tensor | None, shared: boo
 
 
 def check_types(pose: Tensor, **others: Tensor | None) -> None:
-    """Check that all tensors are on the CPU, and all float32 or all float64."""
-    if pose.dtype not in (torch.float32, torch.float64):
+    """Check that all tensors are on one device and of one type that its kernels support."""
+    if pose.is_cuda:
+        if pose.dtype != torch.float32:
+            raise ValueError(f"pose must be torch.float32 on a GPU, got {pose.dtype}")
+    elif pose.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"pose must be torch.float32 or torch.float64, got {pose.dtype}")
-    check_cpu("pose", pose)
+    elif not pose.is_cpu:
+        raise ValueError(f"pose must be on the CPU or a GPU, got {pose.device}")
     for name, value in others.items():
         if value is not None and value.dtype != pose.dtype:
             raise ValueError(f"{name} must be {pose.dtype} like the pose, got {value.dtype}")
-        check_cpu(name, value)
+        check_device(name, value, pose)
 
 
-def check_cpu(name: str, value: Tensor | None) -> None:
-    """Check that a tensor, unless it is `None`, is on the CPU."""
-    if value is not None and not value.is_cpu:
-        raise ValueError(f"{name} must be on the CPU, got {value.device}")
+def check_device(name: str, value: Tensor | None, pose: Tensor) -> None:
+    """Check that a tensor, unless it is `None`, is where the pose is."""
+    if value is not None and value.device != pose.device:
+        raise ValueError(f"{name} must be on {pose.device} like the pose, got {value.device}")
 
 
 def check_like(
-    names: Sequence[str], tensors: Sequence[Tensor], shapes: Sequence[Sequence[int]], dtype: torch.dtype
+    names: Sequence[str], tensors: Sequence[Tensor], shapes: Sequence[Sequence[int]], pose: Tensor
 ) -> None:
-    """Check that tensors are on the CPU and have these shapes and this type."""
+    """Check that tensors have these shapes, and the type and the device of the pose."""
     for name, tensor, shape in zip(names, tensors, shapes):
-        if tensor.shape != shape or tensor.dtype != dtype:
+        if tensor.shape != shape or tensor.dtype != pose.dtype:
             got = f"{list(tensor.shape)} of {tensor.dtype}"
-            raise ValueError(f"{name} must be {list(shape)} of {dtype}, got {got}")
-        check_cpu(name, tensor)
+            raise ValueError(f"{name} must be {list(shape)} of {pose.dtype}, got {got}")
+        check_device(name, tensor, pose)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,19 @@ try:
     native, _missing = import_module("torchcaps.kernels._native"), ""
 except ImportError as error:
     native, _missing = None, f"the compiled part is missing ({error}); reinstall with GCC or Clang"
+
+
+def _missing_on_gpu() -> str:
+    """Why there are no kernels for GPUs; empty if there are."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return "this PyTorch was built without CUDA and ROCm"
+    if find_spec("triton") is None:
+        return "triton is missing; install 'torchcaps[triton]'"
+    return ""
+
+
+# Triton itself is imported by the first call on a GPU.
+missing_on_gpu = _missing_on_gpu()
 
 
 def compiled() -> ModuleType:
@@ -40,6 +54,8 @@ class Status:
         instruction_set: `"avx512"`, `"avx2"` or `"baseline"`; empty if not built.
         threads: number of threads that a kernel would use now; 0 if not built.
         reason: why kernels are enabled or not.
+        gpu: `"triton"` if there are kernels for GPUs, or else why not.
+        plain_on_gpu: why layers on a GPU took the plain form so far, each reason once.
     """
 
     enabled: bool
@@ -47,6 +63,8 @@ class Status:
     instruction_set: str
     threads: int
     reason: str
+    gpu: str
+    plain_on_gpu: tuple[str, ...]
 
 
 def _from_environment() -> tuple[bool, str]:
@@ -54,14 +72,16 @@ def _from_environment() -> tuple[bool, str]:
     if setting == "off":
         return False, "TORCHCAPS_KERNELS=off"
     if setting == "on":
-        if native is None:
+        if native is None and missing_on_gpu:
             raise ImportError(f"TORCHCAPS_KERNELS=on, but {_missing}")
         return True, "TORCHCAPS_KERNELS=on"
     if setting:
         raise ValueError(
             f"TORCHCAPS_KERNELS must be 'on' or 'off' or unset (kernels are used if built), got {setting!r}"
         )
-    return (False, _missing) if native is None else (True, "built")
+    if native is None:
+        return (False, _missing) if missing_on_gpu else (True, f"on GPUs only: {_missing}")
+    return True, "built"
 
 
 _default, _reason = _from_environment()
@@ -92,9 +112,10 @@ def status() -> Status:
     """
     override = _override.get()
     reason = _reason if override is None else f"inside {'enabled' if override else 'disabled'}()"
+    on_gpu = missing_on_gpu or "triton", tuple(_plain_on_gpu)
     if native is None:
-        return Status(is_enabled(), False, "", 0, reason)
-    return Status(is_enabled(), True, native.instruction_set(), threads(), reason)
+        return Status(is_enabled(), False, "", 0, reason, *on_gpu)
+    return Status(is_enabled(), True, native.instruction_set(), threads(), reason, *on_gpu)
 
 
 @contextmanager
@@ -123,7 +144,8 @@ def enabled() -> Iterator[None]:
         ...     status().enabled
         True
     """
-    compiled()
+    if missing_on_gpu:
+        compiled()
     with _overriding(True):
         yield
 
@@ -152,16 +174,34 @@ def threads() -> int:
 
 
 def fits(*tensors: Tensor | None) -> bool:
-    """Whether kernels are enabled and support these tensors: all float32 or all float64, on the CPU."""
+    """Whether kernels are enabled and support these tensors.
+
+    They must be all float32 or all float64 on the CPU, or all float32 on a GPU.
+    """
     if not is_enabled():
         return False
     present = [tensor for tensor in tensors if tensor is not None]
-    dtype = present[0].dtype
-    if dtype not in (torch.float32, torch.float64):
+    dtype, device = present[0].dtype, present[0].device
+    if any(tensor.dtype != dtype or tensor.device != device for tensor in present):
         return False
-    if any(tensor.dtype != dtype or tensor.device.type != "cpu" for tensor in present):
+    if device.type == "cuda":
+        if missing_on_gpu:
+            return plain_on_gpu(missing_on_gpu)
+        if dtype != torch.float32:
+            return plain_on_gpu(f"poses are {dtype}, and the kernels are for torch.float32")
+    elif device.type != "cpu" or native is None or dtype not in (torch.float32, torch.float64):
         return False
     return torch.compiler.is_compiling() or not _transformed()
+
+
+_plain_on_gpu: dict[str, None] = {}
+
+
+def plain_on_gpu(reason: str) -> bool:
+    """Keep a reason for the plain form on a GPU, which `status` returns; always `False`."""
+    if not torch.compiler.is_compiling():
+        _plain_on_gpu[reason] = None
+    return False
 
 
 def _transformed() -> bool:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from torchcaps.kernels import dispatch
-from torchcaps.kernels.arguments import check_em, check_like
+from torchcaps.kernels.arguments import SIDE, check_em, check_like
+from torchcaps.kernels.triton.sizes import em_statistics_shape
 from torchcaps.poses import MatrixPose
 from torchcaps.votes import ClassVotes, ConvVotes, DenseVotes, SharedVotes, Votes
 
@@ -42,7 +43,7 @@ def route(
         type(votes) not in GEOMETRIES
         or type(votes.space) is not MatrixPose
         or not dispatch.fits(votes.pose, activation, weight, *(beta or ()))
-        or weight.shape[-1] != dispatch.compiled().SIDE
+        or weight.shape[-1] != SIDE
     ):
         return None
     offset = None
@@ -94,6 +95,19 @@ def em_forward(
     return outputs
 
 
+@em_forward.register_kernel("cuda")
+def _(
+    pose: Tensor, activation: Tensor, weight: Tensor, beta_u: Tensor | None, beta_a: Tensor | None,
+    index: Tensor | None, offset: Tensor | None, temperatures: Sequence[float], mass_scale: float,
+    epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    from torchcaps.kernels.triton import em
+
+    arguments = (pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
+    check_em(*arguments)
+    return em.em_forward(*arguments, mass_scale, epsilon)
+
+
 @em_forward.register_fake
 def _(
     pose: Tensor, activation: Tensor, weight: Tensor, beta_u: Any, beta_a: Any, index: Any, offset: Any,
@@ -123,7 +137,7 @@ def em_backward(
     check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
     names = ("grad_pose", "grad_activation", "grad_logit", "statistics")
     given = (grad_pose, grad_activation, grad_logit, statistics)
-    check_like(names, given, output_shapes(pose, weight, index, len(temperatures)), pose.dtype)
+    check_like(names, given, output_shapes(pose, weight, index, len(temperatures)), pose)
     outputs = empty_gradients(pose, activation, weight)
     dispatch.call(
         "em_backward",
@@ -133,6 +147,23 @@ def em_backward(
         temperatures=temperatures, mass_scale=mass_scale, epsilon=epsilon,
     )  # fmt: skip
     return outputs
+
+
+@em_backward.register_kernel("cuda")
+def _(
+    grad_pose: Tensor, grad_activation: Tensor, grad_logit: Tensor, statistics: Tensor, pose: Tensor,
+    activation: Tensor, weight: Tensor, beta_u: Tensor | None, beta_a: Tensor | None, index: Tensor | None,
+    offset: Tensor | None, temperatures: Sequence[float], mass_scale: float, epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    from torchcaps.kernels.triton import em
+
+    check_em(pose, activation, weight, beta_u, beta_a, index, offset, temperatures)
+    names = ("grad_pose", "grad_activation", "grad_logit", "statistics")
+    given = (grad_pose, grad_activation, grad_logit, statistics)
+    check_like(names, given, output_shapes(pose, weight, index, len(temperatures)), pose)
+    return em.em_backward(
+        *given, pose, activation, weight, beta_u, beta_a, index, offset, temperatures, mass_scale, epsilon
+    )
 
 
 @em_backward.register_fake
@@ -161,13 +192,17 @@ def output_shapes(
     pose: Tensor, weight: Tensor, index: Tensor | None, iterations: int
 ) -> tuple[tuple[int, ...], ...]:
     """Shapes of the outputs of `em_forward`."""
-    native = dispatch.compiled()
     positions = 1 if index is None else index.shape[0]
     batch, parents = pose.shape[0], weight.shape[1]
-    padded = -(-parents // native.PADDING) * native.PADDING
     per_parent = (batch, positions, parents)
-    statistics = (batch, iterations, positions, padded, native.EM_STATISTICS)
-    return (*per_parent, native.SIDE**2), per_parent, per_parent, statistics
+    statistics: tuple[int, ...]
+    if pose.is_cuda:
+        statistics = em_statistics_shape(batch, iterations, positions * parents, pose.shape[1])
+    else:
+        native = dispatch.compiled()
+        padded = -(-parents // native.PADDING) * native.PADDING
+        statistics = (batch, iterations, positions, padded, native.EM_STATISTICS)
+    return (*per_parent, SIDE**2), per_parent, per_parent, statistics
 
 
 def empty_outputs(
