@@ -69,10 +69,9 @@ def naive_score(layer: ConstellationCaps, parts: Instances, b: int, j: int, i: i
     return score
 
 
+@pytest.mark.parametrize(("kinds", "roles", "children"), [(1, 1, 1), (1, 3, 4), (2, 2, 5), (3, 2, 6)])
 @FEW
-@given(
-    seed=st.integers(0, 1000), kinds=st.integers(1, 3), roles=st.integers(1, 3), children=st.integers(1, 5)
-)
+@given(seed=st.integers(0, 1000))
 def test_scores_equal_those_of_plain_loops(seed: int, kinds: int, roles: int, children: int) -> None:
     torch.manual_seed(seed)
     layer, parts = small(kinds, 2, roles, children)
