@@ -162,7 +162,7 @@ def similarity(angle: float, x: float, y: float, scale: float = 1.0) -> Tensor:
 
 def built() -> ConstellationCaps:
     """A layer that knows the two wholes."""
-    layer = ConstellationCaps(3, 2, sigma=0.1).double()
+    layer = ConstellationCaps(3, 2, sigma=0.1, min_sigma=0.02).double()
     with torch.no_grad():
         layer.filled_logit.fill_(-4.0)
         for whole, slots in PLACES.items():
@@ -236,7 +236,7 @@ def test_a_whole_by_accident_does_not_break_up_two_true_ones() -> None:
     torch.manual_seed(0)
     true = similarity(0.0, 0, -0.5), similarity(0.3, 0, 0.6)
     decoy = similarity(1.0, -0.5, 0), similarity(2.0, 0.7, 0.2)
-    layer = ConstellationCaps(2, 2, roles=1, sigma=0.1).double()
+    layer = ConstellationCaps(2, 2, roles=1, sigma=0.1, min_sigma=0.02).double()
     with torch.no_grad():
         layer.weight.copy_(
             SPACE.inverse(torch.stack([torch.stack(true), torch.stack(decoy)], 1).unsqueeze(2))

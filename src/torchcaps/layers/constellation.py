@@ -74,7 +74,8 @@ class ConstellationCaps(nn.Module):
         roles: how many slots for each kind a whole has, R.
         sigma: what all σ start from, in units of the whole. Training with a small one may miss some parts
             of a whole.
-        min_sigma: the smallest σ.
+        min_sigma: the smallest σ. Poses that a network reads from pixels have larger errors at scales that it
+            was not trained for, and a small σ would refuse them.
         log_background: log b.
 
     Example:
@@ -93,7 +94,7 @@ class ConstellationCaps(nn.Module):
         roles: int = 2,
         *,
         sigma: float = 1.0,
-        min_sigma: float = 0.02,
+        min_sigma: float = 0.2,
         log_background: float = -4.0,
     ) -> None:
         super().__init__()
