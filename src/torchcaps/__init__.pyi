@@ -1,4 +1,5 @@
 from torchcaps.capsules import Capsules as Capsules
+from torchcaps.capsules import Instances as Instances
 from torchcaps.capsules import length as length
 from torchcaps.capsules import squash as squash
 from torchcaps.data.imageset import ImageSet as ImageSet
@@ -6,6 +7,7 @@ from torchcaps.data.registry import register_dataset as register_dataset
 from torchcaps.layers import CapsuleLayer as CapsuleLayer
 from torchcaps.layers import ClassCaps as ClassCaps
 from torchcaps.layers import ConcurrentCaps as ConcurrentCaps
+from torchcaps.layers import ConstellationCaps as ConstellationCaps
 from torchcaps.layers import ConvCaps as ConvCaps
 from torchcaps.layers import Decoder as Decoder
 from torchcaps.layers import DenseCaps as DenseCaps

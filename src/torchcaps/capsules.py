@@ -117,3 +117,20 @@ class Capsules(NamedTuple):
     def flatten(self) -> Capsules:
         """Drop the grid: `[B, H, W, C, D]` to `[B, H·W·C, D]`, ordered by row, column, type."""
         return Capsules(self.pose.flatten(1, -2), self.activation.flatten(1))
+
+
+class Instances(NamedTuple):
+    """A set of things that were found: of what kind each one is, its pose, and whether it is present.
+
+    Unlike `Capsules`, whose place in the tensor says what they are, instances come in any order, and several
+    may be of one kind. Fewer than K are padded with activation 0.
+
+    Attributes:
+        kind: int64 `[B, K]`.
+        pose: `[B, K, D]`.
+        activation: `[B, K]`, from 0 to 1.
+    """
+
+    kind: Tensor
+    pose: Tensor
+    activation: Tensor

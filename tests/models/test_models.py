@@ -34,6 +34,7 @@ THIN: dict[str, dict[str, Any]] = {
     "matrix_capsnet": {"channels": 4, "types": (2, 3, 2)},
     "matrix_capsnet_small": {"channels": 4, "types": (2, 2, 3)},
     "norb_cnn": {},
+    "parts_capsnet": {"channels": 4, "proposals": 5},
     "pooled_cnn": {"stages": ((8, 8), (8,)), "hidden": 8},
     "pooled_trunk": {"backbone": "resnet20"},
     "self_routing_resnet20": {"backbone": "conv6", "types": 4, "pose_dim": 4},
@@ -46,7 +47,8 @@ LEAST = {"heinsen_capsnet": 29}
 WITHOUT_EFFECT = {"vb_capsnet": ("beta_a", "beta_u")}
 # Passes of a stack whose layers are routed together.
 PASSES = {"inverted_capsnet": 2}
-CAPSULES = [name for name in THIN if not name.endswith(("cnn", "trunk"))]
+# `parts_capsnet` has no routing: its wholes choose among proposals.
+CAPSULES = [name for name in THIN if not name.endswith(("cnn", "trunk")) and name != "parts_capsnet"]
 # Each size with another number of channels and classes.
 SIZES = [(24, 1, 2), (28, 2, 10), (32, 3, 100), (48, 4, 5), (96, 1, 3), ((24, 40), 2, 4), ((33, 27), 1, 7)]
 

@@ -2,6 +2,7 @@
 
 from torchcaps.layers.base import CapsuleLayer
 from torchcaps.layers.concurrent import ConcurrentCaps
+from torchcaps.layers.constellation import ConstellationCaps, ParsedWholes, Proposals
 from torchcaps.layers.conv import ClassCaps, ConvCaps
 from torchcaps.layers.decoder import Decoder
 from torchcaps.layers.dense import DenseCaps, SharedCaps
@@ -12,11 +13,14 @@ __all__ = [
     "CapsuleLayer",
     "ClassCaps",
     "ConcurrentCaps",
+    "ConstellationCaps",
     "ConvCaps",
     "Decoder",
     "DenseCaps",
     "MatrixPrimaryCaps",
     "NormalizedPrimaryCaps",
+    "ParsedWholes",
     "PrimaryCaps",
+    "Proposals",
     "SharedCaps",
 ]

@@ -8,12 +8,14 @@ from torchcaps.models import (
     heinsen_capsnet,
     inverted_capsnet,
     matrix_capsnet,
+    parts_capsnet,
     self_routing_net,
     shared_capsnet,
     vb_capsnet,
 )
 from torchcaps.models.base import CapsuleModel, LayerHistory, Model, Output, capsule_inputs
 from torchcaps.models.capsule_head import CapsuleHead
+from torchcaps.models.parts_capsnet import PartsCapsNet
 from torchcaps.models.pretrained import list_pretrained, pretrained_path
 from torchcaps.models.registry import ModelInfo, create_model, list_models, model_info, register_model
 from torchcaps.models.trunks import create_trunk, list_trunks
@@ -25,6 +27,7 @@ __all__ = [
     "Model",
     "ModelInfo",
     "Output",
+    "PartsCapsNet",
     "aff_capsnet",
     "baselines",
     "capsnet",
@@ -39,6 +42,7 @@ __all__ = [
     "list_trunks",
     "matrix_capsnet",
     "model_info",
+    "parts_capsnet",
     "pretrained_path",
     "register_model",
     "self_routing_net",

@@ -1,0 +1,1 @@
+"""Wholes from parts in pixels: training and measurements on the flat worlds."""

@@ -1,0 +1,135 @@
+"""Learning wholes from class labels alone, on the parts that a trained detector finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torchcaps.capsules import Instances
+from torchcaps.data.worlds.flat import SceneOptions, Scenes, World, draw_world
+from torchcaps.layers import ConstellationCaps
+from torchcaps.models import PartsCapsNet
+
+TRAINED_ANGLES = (-30.0, 30.0)
+# Conditions of the test: what differs from single wholes at trained angles, scales and places.
+CONDITIONS = {
+    "trained angles": {"angle": TRAINED_ANGLES},
+    "all angles": {},
+    "far side": {"angle": (90.0, 270.0)},
+    "smaller": {"scale": (0.45, 0.55)},
+    "larger": {"scale": (0.9, 0.97), "offset": (0.0, 0.03)},
+    "other places": {"scale": (0.5, 0.6), "offset": (0.2, 0.4)},
+}
+
+
+def whole_loss(logits: Tensor, target: Tensor, likelihood: float = 0.3) -> Tensor:
+    r"""Cross-entropy over the types of wholes and "nothing", and the likelihood of the true type.
+
+    .. math:: -\log \frac{e^{l_t}}{1 + \sum_j e^{l_j}} - w\, l_t
+
+    The logits are log-likelihood ratios, so "nothing" has a logit of 0. The cross-entropy alone is content
+    with the parts that tell the types apart; the second term makes a type explain all its parts.
+
+    Args:
+        logits: `[B, J]`.
+        target: types `[B]`.
+        likelihood: w.
+
+    Example:
+        >>> whole_loss(torch.tensor([[20.0, 0.0]]), torch.tensor([0]), likelihood=0.1)
+        tensor(-2.)
+    """
+    nothing = torch.zeros_like(logits[:, :1])
+    true = logits.gather(1, target.unsqueeze(1)).mean()
+    return F.cross_entropy(torch.cat([logits, nothing], 1), target) - likelihood * true
+
+
+def scene_images(scenes: Scenes) -> Tensor:
+    """Images in 0..1."""
+    return scenes.images.float() / 255
+
+
+@torch.no_grad()
+def find_all_parts(model: PartsCapsNet, images: Tensor, batch_size: int = 128) -> Instances:
+    """The parts of many images, a batch at a time."""
+    model.eval()
+    batches = [model.find_parts(batch) for batch in images.split(batch_size)]
+    kind, pose, activation = (torch.cat(values) for values in zip(*batches))
+    return Instances(kind, pose, activation)
+
+
+def train_wholes(
+    layer: ConstellationCaps,
+    parts: Instances,
+    target: Tensor,
+    *,
+    steps: int = 600,
+    batch_size: int = 100,
+    lr: float = 2e-2,
+    seed: int = 0,
+    log: Callable[[str], None] | None = None,
+) -> None:
+    """Train wholes on parts that are found already: the detector does not change.
+
+    Args:
+        layer: to train, in place.
+        parts: instances `[N, K]` in N images.
+        target: the type of the whole in each image, `[N]`.
+        steps: of Adam, with a learning rate that rises and falls once.
+        batch_size: images per step.
+        lr: highest learning rate.
+        seed: of the choice of batches.
+        log: gets a line every 100 steps.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(layer.parameters(), lr)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
+    for step in range(steps):
+        batch = torch.randint(len(target), (batch_size,), generator=generator)
+        loss = whole_loss(layer(Instances(*(values[batch] for values in parts))).logits, target[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if log and step % 100 == 99:
+            log(f"wholes: step {step + 1} of {steps}, loss {float(loss.detach()):.3f}")
+
+
+@torch.no_grad()
+def measure_wholes(
+    model: PartsCapsNet,
+    world: World,
+    *,
+    count: int = 1000,
+    seed: int = 0,
+    conditions: Mapping[str, Mapping[str, object]] = CONDITIONS,
+) -> dict[str, float]:
+    """Share of single wholes that are named right, by condition.
+
+    Args:
+        model: trained.
+        world: what to draw.
+        count: number of new scenes for each condition.
+        seed: of the scenes.
+        conditions: options of the scenes by name.
+    """
+    result = {}
+    for name, options in conditions.items():
+        scenes = draw_world(
+            world,
+            "single",
+            count,
+            seed=seed,
+            split="test",
+            options=SceneOptions(**options),  # type: ignore[arg-type]
+        )
+        parts = find_all_parts(model, scene_images(scenes))
+        named = [
+            model.wholes(Instances(*batch)).logits.argmax(1)
+            for batch in zip(*(values.split(128) for values in parts))
+        ]
+        result[name] = float((torch.cat(named) == scenes.labels).float().mean())
+    return result

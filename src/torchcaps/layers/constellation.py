@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torchcaps._checks import check_count, check_number, check_tensor
+from torchcaps.capsules import Instances
+from torchcaps.poses.similarity import SimilarityPose
+from torchcaps.routing.base import without_autocast
+from torchcaps.votes import at_least_float32
+
+# Below these, a number counts as 0: an activation, the squared scale of a pose, the fit of a vote.
+_MIN_ACTIVATION = 1e-9
+_MIN_SQUARE = 1e-8
+_MIN_FIT = 1e-13
+
+
+class Proposals(NamedTuple):
+    """Wholes that the children propose: each child, in each role, proposes one whole of each type.
+
+    Attributes:
+        pose: `[B, J, K·R, 4]`, ordered by child and then by role.
+        score: log-likelihood ratio of the whole being there, `[B, J, K·R]`.
+        logits: one number for each type, `[B, J]`: the logarithm of the summed likelihood ratios.
+    """
+
+    pose: Tensor
+    score: Tensor
+    logits: Tensor
+
+
+class ParsedWholes(NamedTuple):
+    """Wholes and their parts.
+
+    Attributes:
+        wholes: instances `[B, M]`, the best first; padded with activation 0.
+        parent: index of the whole that each child belongs to, int64 `[B, K]`; -1 for none.
+        coupling: 1 where a child belongs to a whole, otherwise 0, `[B, K, M]`.
+    """
+
+    wholes: Instances
+    parent: Tensor
+    coupling: Tensor
+
+
+class ConstellationCaps(nn.Module):
+    r"""Wholes from parts: children of known kinds propose wholes, and other children confirm them.
+
+    A whole of type j has slots: R roles for each kind t of child, :math:`R = 2` if it may have two wheels.
+    Slot (t, r) has a learned relation :math:`W_{tjr}`, a similarity that says where the whole is as seen from
+    the child; a learned probability :math:`\pi_{tjr}` that the slot is filled; and a learned
+    :math:`\sigma_{tjr}`. Child i of kind t and pose :math:`M_i` votes :math:`V_{ijr} = M_i W_{tjr}`. Every
+    vote proposes a whole of pose :math:`P = V_{ijr}`, whose log-likelihood ratio against independent children
+    adds up over all slots:
+
+    .. math::
+        \log a_i \pi_{tjr} + \sum_{(u, s) \ne (t, r)} \log \Bigl(1 - \pi_{ujs} +
+        \pi_{ujs} \sum_{k \ne i} a_k\, \frac{N(P^{-1} V_{kjs};\, I, \sigma_{ujs}^2)}{b} \Bigr)
+
+    where k runs over the children of kind u, and b is a constant density of children that belong to nothing.
+    A child that is the best for one slot is left out of the slots of other roles that it fits less well: no
+    child confirms a whole twice. Votes are compared in the frame of the
+    proposal: a change of viewpoint moves the proposals and does not change their scores.
+
+    Poses of wholes are known up to one constant similarity for each type, which the weights choose.
+
+    Args:
+        kinds: number of kinds of children, T.
+        wholes: number of types of wholes, J.
+        roles: how many slots for each kind a whole has, R.
+        sigma: what all σ start from, in units of the whole. Training with a small one may miss some parts
+            of a whole.
+        min_sigma: the smallest σ. Poses that a network reads from pixels have larger errors at scales that it
+            was not trained for, and a small σ would refuse them.
+        log_background: log b.
+
+    Example:
+        >>> layer = ConstellationCaps(kinds=3, wholes=8)
+        >>> parts = Instances(torch.randint(3, (2, 5)), torch.randn(2, 5, 4), torch.rand(2, 5))
+        >>> layer(parts).logits.shape
+        torch.Size([2, 8])
+        >>> layer.parse(parts, limit=3).wholes.pose.shape
+        torch.Size([2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        kinds: int,
+        wholes: int,
+        roles: int = 2,
+        *,
+        sigma: float = 1.0,
+        min_sigma: float = 0.2,
+        log_background: float = -4.0,
+    ) -> None:
+        super().__init__()
+        self.kinds = check_count("kinds", kinds)
+        self.wholes = check_count("wholes", wholes)
+        self.roles = check_count("roles", roles)
+        self.min_sigma = check_number("min_sigma", min_sigma, above=True)
+        self.log_background = check_number("log_background", log_background, None)
+        slots = (kinds, wholes, roles)
+        # The child may stand in the whole at any angle.
+        angle, (x, y) = 2 * math.pi * torch.rand(slots), 0.5 * torch.randn(2, *slots)
+        self.weight = nn.Parameter(SimilarityPose.from_parts(angle, torch.ones(slots), x, y))
+        self.log_sigma = nn.Parameter(torch.full(slots, math.log(check_number("sigma", sigma, above=True))))
+        self.filled_logit = nn.Parameter(torch.zeros(slots))
+
+    def forward(self, instances: Instances) -> Proposals:
+        """All proposals of these children, `K` in each sample, and the logits of the types of wholes."""
+        kind, pose, activation = self._check(instances)
+        with without_autocast(pose):
+            votes = self._votes(kind, pose)
+            score = self._scores(self._fits(kind, votes, activation), kind, activation.unsqueeze(1)).squeeze(
+                1
+            )
+            return Proposals(votes.flatten(2, 3), score, torch.logsumexp(score, -1))
+
+    @torch.no_grad()
+    def parse(
+        self, instances: Instances, limit: int, *, threshold: float = 0.0, starts: int = 8
+    ) -> ParsedWholes:
+        """Find several wholes, also of one type: a part of one whole is not free for another.
+
+        The best proposal is accepted and takes its parts: in each slot that is rather filled than not, the
+        child that fits best. The others are scored again without these parts, and so on. This is done from
+        each of the best few proposals as the first one, and the wholes with the highest total score are
+        returned: two children may agree on a whole by accident, which the other parts do not explain.
+
+        Args:
+            instances: K children in each sample.
+            limit: the largest number of wholes, M.
+            threshold: accept proposals with a score above this; 0 means that a whole is more likely than not.
+            starts: number of proposals to start from.
+
+        Returns:
+            Wholes whose pose is the mean of their parts' votes, weighted by activation and 1 / σ², and whose
+            activation is the sigmoid of the score.
+        """
+        check_count("limit", limit)
+        check_count("starts", starts)
+        check_number("threshold", threshold, None)
+        kind, pose, activation = self._check(instances)
+        with without_autocast(pose):
+            votes = self._votes(kind, pose)
+            fits = self._fits(kind, votes, activation)
+            starts = min(starts, self.wholes * fits.shape[2])
+            free = activation.unsqueeze(1).repeat(1, starts, 1)  # 0 once a child is part of a whole
+            rounds = []
+            for number in range(limit):
+                score = self._scores(fits, kind, free).masked_fill(self._taken(free), -torch.inf).flatten(2)
+                # [B, S]: first each of the best proposals, later the best one.
+                best, index = score[:, 0].topk(starts) if number == 0 else score.max(-1)
+                found = self._take(kind, free, votes, fits, index)
+                accepted = best > threshold
+                member = found.member & accepted.unsqueeze(-1)
+                rounds.append(_Round(found.type, found.pose, best.masked_fill(~accepted, -torch.inf), member))
+                free = free.masked_fill(member, 0.0)
+                if not accepted.any():
+                    break
+            return _choose(rounds, limit)
+
+    def extra_repr(self) -> str:
+        """Sizes, as `print(model)` shows them."""
+        return f"kinds={self.kinds}, wholes={self.wholes}, roles={self.roles}"
+
+    def _check(self, instances: Instances) -> Instances:
+        if not isinstance(instances, tuple) or len(instances) != 3:
+            raise ValueError(
+                "instances must be Instances(kind, pose, activation), got " + type(instances).__name__
+            )
+        kind, pose, activation = instances
+        check_tensor("pose", pose, "B K D", D=4)
+        check_tensor("activation", activation, "B K", B=pose.shape[0], K=pose.shape[1])
+        if not isinstance(kind, Tensor) or kind.dtype != torch.int64 or kind.shape != pose.shape[:2]:
+            got = f"{kind.dtype} {list(kind.shape)}" if isinstance(kind, Tensor) else type(kind).__name__
+            raise ValueError(f"kind must be int64 {list(pose.shape[:2])}, one number per pose, got {got}")
+        if kind.shape[1] == 0:
+            raise ValueError("instances must hold at least one child per sample; pad with activation 0")
+        checkable = kind.device.type == "cpu" and kind.numel() and not torch.compiler.is_compiling()
+        if checkable and not 0 <= int(kind.min()) <= int(kind.max()) < self.kinds:
+            low, high = int(kind.min()), int(kind.max())
+            raise ValueError(f"kind must lie in 0..{self.kinds - 1}, got values from {low} to {high}")
+        return Instances(kind, at_least_float32(pose), at_least_float32(activation))
+
+    def _votes(self, kind: Tensor, pose: Tensor) -> Tensor:
+        """Votes `[B, J, K, R, 4]`."""
+        weight = self.weight[kind].movedim(2, 1)
+        return SimilarityPose().move(weight, pose[:, None, :, None])
+
+    def _sigma(self) -> Tensor:
+        return self.log_sigma.clamp(min=math.log(self.min_sigma))
+
+    def _fits(self, kind: Tensor, votes: Tensor, activation: Tensor) -> Tensor:
+        """How much more likely each vote is under each proposal than without it, `[B, J, C, R, K]`."""
+        proposals = votes.flatten(2, 3)  # [B, J, C, 4]
+        square = proposals[..., :2].square().sum(-1).clamp(min=_MIN_SQUARE)[..., None, None]
+        voters = votes.transpose(2, 3).unsqueeze(2)  # [B, J, 1, R, K, 4]
+        # One number of the pose at a time: the largest tensor then has no last dimension of 4.
+        distance = sum(
+            (voters[..., number] - proposals[..., number, None, None]).square() for number in range(4)
+        )
+        log_sigma = self._sigma()[kind].permute(0, 2, 3, 1).unsqueeze(2)  # [B, J, 1, R, K]
+        constant = 2 * math.log(2 * math.pi) + self.log_background
+        fit = torch.exp(-0.5 * distance / square * torch.exp(-2 * log_sigma) - 4 * log_sigma - constant)
+        children = torch.arange(kind.shape[1], device=kind.device)
+        itself = children.repeat_interleave(self.roles)[:, None] == children  # [C, K]
+        fit = fit.masked_fill(itself.unsqueeze(1), 0.0)
+        with torch.no_grad():
+            weighted = fit * activation[:, None, None, None]
+            index = kind[:, None, None, None].expand_as(fit)
+            highest = fit.new_zeros(*fit.shape[:-1], self.kinds).scatter_reduce(-1, index, weighted, "amax")
+            won = torch.where(weighted == highest.gather(-1, index), fit, 0.0)
+            twice = fit < won.amax(-2, keepdim=True)
+        return fit.masked_fill(twice, 0.0)
+
+    def _scores(self, fits: Tensor, kind: Tensor, activation: Tensor) -> Tensor:
+        """Log-likelihood ratios `[B, S, J, C]` of proposals, for S sets of activations `[B, S, K]`."""
+        one_hot = F.one_hot(kind, self.kinds).to(fits)
+        # Sums over the children of each kind: [B, S, J, C, R, T].
+        weight = one_hot.unsqueeze(1) * activation.unsqueeze(-1)
+        total = torch.einsum("bjcrk,bskt->bsjcrt", fits, weight)
+        filled = self.filled_logit.permute(1, 2, 0)[:, None]  # [J, 1, R, T]
+        slots = torch.log(torch.sigmoid(-filled) + torch.sigmoid(filled) * (total + _MIN_FIT))
+        # The slot that the proposal came from is filled by the child that proposed it.
+        roles = torch.eye(self.roles, dtype=torch.bool, device=kind.device)
+        own = (roles[:, :, None] & one_hot.bool()[:, :, None, None]).flatten(1, 2)[:, None, None]
+        score = torch.where(own, F.logsigmoid(filled), slots).sum((-1, -2))
+        proposer = activation.clamp(min=_MIN_ACTIVATION).log().repeat_interleave(self.roles, -1)
+        return score + proposer.unsqueeze(2)
+
+    def _taken(self, free: Tensor) -> Tensor:
+        """Which proposals are made by children that are not there or belong to a whole, `[B, S, 1, C]`."""
+        return (free <= _MIN_ACTIVATION).repeat_interleave(self.roles, -1).unsqueeze(2)
+
+    def _take(self, kind: Tensor, free: Tensor, votes: Tensor, fits: Tensor, index: Tensor) -> _Round:
+        """Type, parts and pose of the proposals `index` `[B, S]`."""
+        proposals = fits.shape[2]
+        sample = torch.arange(len(kind), device=kind.device).unsqueeze(1)
+        whole, child = index // proposals, index % proposals // self.roles
+        role = index % self.roles
+        children = torch.arange(kind.shape[1], device=kind.device)
+        fit = fits[sample, whole, index % proposals] * free.unsqueeze(2)  # [B, S, R, K]
+        # In each slot, the child that fits best: [B, S, R, K].
+        rivals = (kind.unsqueeze(1) == kind.unsqueeze(2))[:, None, None]
+        first = fit.unsqueeze(-2).masked_fill(~rivals, -1.0).argmax(-1) == children
+        fit = torch.where(first, fit, 0.0)
+        fit = torch.where(fit == fit.amax(2, keepdim=True), fit, 0.0)  # one role for each child
+        odds = self.filled_logit.movedim(1, 0)[whole.unsqueeze(-1), kind.unsqueeze(1)].exp().transpose(2, 3)
+        same_role = torch.arange(self.roles, device=kind.device)[:, None] == role[..., None, None]
+        same_kind = (kind.unsqueeze(1) == kind[sample, child].unsqueeze(-1)).unsqueeze(2)
+        proposer = same_role & (children == child.unsqueeze(-1)).unsqueeze(2)
+        member = ((odds * fit > 1) & ~(same_role & same_kind)) | proposer
+        precision = torch.exp(-2 * self._sigma()).movedim(1, 0)[whole.unsqueeze(-1), kind.unsqueeze(1)]
+        weight = member * free.unsqueeze(2) * precision.transpose(2, 3)
+        mine = votes[sample, whole].transpose(2, 3)  # [B, S, R, K, 4]
+        mass = weight.sum((-1, -2)).clamp(min=_MIN_ACTIVATION)
+        pose = (weight.unsqueeze(-1) * mine).sum((2, 3)) / mass.unsqueeze(-1)
+        return _Round(whole, pose, fit.new_zeros(index.shape), member.any(2))
+
+
+class _Round(NamedTuple):
+    """One whole for each of S searches: type `[B, S]`, pose `[B, S, 4]`, score, and parts `[B, S, K]`."""
+
+    type: Tensor
+    pose: Tensor
+    score: Tensor
+    member: Tensor
+
+
+def _choose(rounds: list[_Round], limit: int) -> ParsedWholes:
+    """The search with the highest total score, its wholes ordered by score and padded to `limit`."""
+    kind, pose, score, member = (torch.stack(values, 2) for values in zip(*rounds))
+    score = F.pad(score, (0, limit - score.shape[2]), value=-torch.inf)
+    total = torch.where(score > -torch.inf, score, 0.0).sum(-1)
+    sample = torch.arange(len(total), device=total.device).unsqueeze(1)
+    search = total.argmax(1, keepdim=True)
+    score, order = score[sample, search].squeeze(1).sort(dim=-1, descending=True, stable=True)
+    present = score > -torch.inf
+
+    def ordered(values: Tensor) -> Tensor:
+        return F.pad(values[sample, search].squeeze(1), (0, 0, 0, limit - values.shape[2]))[sample, order]
+
+    wholes = Instances(
+        torch.where(present, ordered(kind.unsqueeze(-1)).squeeze(-1), 0),
+        torch.where(present.unsqueeze(-1), ordered(pose), pose.new_tensor([1.0, 0.0, 0.0, 0.0])),
+        torch.where(present, torch.sigmoid(score), 0.0),
+    )
+    coupling = ordered(member).to(pose).transpose(1, 2)
+    parent = torch.where(coupling.any(-1), coupling.argmax(-1), -1)
+    return ParsedWholes(wholes, parent, coupling)

@@ -1,0 +1,130 @@
+"""Parts in pixels: where parts of each kind are, and their poses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torchcaps._checks import check_count
+from torchcaps.capsules import Instances
+
+STRIDE = 4
+"""Pixels between neighboring places of a part map."""
+# Heads give sizes in units of 8 pixels and distances in strides, so that their outputs are near 1.
+_SIZE_UNIT = 8.0
+# A place starts with a presence of 1 %: most places hold no part.
+_FIRST_LOGIT = -4.6
+
+
+class PartMap(NamedTuple):
+    """What a detector says about each place of an image, for T kinds of parts.
+
+    Attributes:
+        logits: presence before the sigmoid, `[B, T, H', W']`.
+        pose: similarities (a, b, x, y) in the coordinates of the image, `[B, T, H', W', 4]`.
+    """
+
+    logits: Tensor
+    pose: Tensor
+
+
+class PartDetector(nn.Module):
+    """A convolutional network that finds parts, with a similarity as the pose of each.
+
+    Six convolutions with batch normalization, of stride 4 and a receptive field of 57 pixels, then one head
+    for presence and one for poses. The network gives the place of a part as seen from the place in the
+    feature map, in pixels, and the coordinates of that place are added: shifting an image by 4 pixels shifts
+    the poses and changes nothing else.
+
+    Args:
+        in_channels: channels of an image.
+        kinds: number of kinds of parts, T.
+        channels: channels of the first convolution; the others have twice as many.
+
+    Example:
+        >>> found = PartDetector(1, 3)(torch.rand(2, 1, 64, 64))
+        >>> found.logits.shape, found.pose.shape
+        (torch.Size([2, 3, 16, 16]), torch.Size([2, 3, 16, 16, 4]))
+    """
+
+    def __init__(self, in_channels: int, kinds: int, channels: int = 32) -> None:
+        super().__init__()
+        self.kinds = check_count("kinds", kinds)
+        wide = 2 * check_count("channels", channels)
+        self.trunk = nn.Sequential(
+            *_block(in_channels, channels, 5, stride=2),
+            *_block(channels, wide, 3, stride=2),
+            *(layer for dilation in (1, 2, 1, 2) for layer in _block(wide, wide, 3, dilation=dilation)),
+        )
+        self.presence = nn.Conv2d(wide, kinds, 1)
+        self.pose = nn.Sequential(*_block(wide, wide, 1), nn.Conv2d(wide, 4 * kinds, 1))
+        nn.init.constant_(self.presence.bias, _FIRST_LOGIT)  # type: ignore[arg-type]
+
+    def forward(self, images: Tensor) -> PartMap:
+        """Presence and poses for images `[B, C, H, W]`."""
+        features = self.trunk(images)
+        raw = self.pose(features).unflatten(1, (self.kinds, 4)).movedim(2, -1)
+        height, width = images.shape[2:]
+        unit = 2 / min(height, width)
+        size, distance = raw[..., :2] * (_SIZE_UNIT * unit), raw[..., 2:] * (STRIDE * unit)
+        place = place_coordinates(height, width, like=raw)
+        return PartMap(self.presence(features), torch.cat([size, distance + place], -1))
+
+
+def place_coordinates(height: int, width: int, *, like: Tensor) -> Tensor:
+    """Coordinates (x, y) of the places in a part map, `[H', W', 2]`.
+
+    The middle of the image is 0, the nearer borders are at -1 and 1, and y goes up.
+
+    Args:
+        height: of the image in pixels.
+        width: of the image in pixels.
+        like: gives the dtype and device.
+
+    Example:
+        >>> place_coordinates(8, 8, like=torch.zeros(1))[0, 1]
+        tensor([0.1250, 0.8750])
+    """
+    unit = 2 / min(height, width)
+    rows, columns = (
+        # With this padding, place k is in the middle of pixel 4 k.
+        (torch.arange(0, size, STRIDE, dtype=like.dtype, device=like.device) + 0.5 - size / 2) * unit
+        for size in (height, width)
+    )
+    y, x = torch.meshgrid(-rows, columns, indexing="ij")
+    return torch.stack([x, y], -1)
+
+
+def propose_parts(found: PartMap, count: int) -> Instances:
+    """The most present parts: local maxima over 3×3 places, for each kind on its own.
+
+    Args:
+        found: what a detector says.
+        count: number of instances K. Where there are fewer maxima the rest have activation 0; where the map
+            has fewer entries there are fewer instances.
+
+    Returns:
+        Instances `[B, K]`, the most present first.
+    """
+    check_count("count", count)
+    presence = torch.sigmoid(found.logits)
+    highest = F.max_pool2d(presence, 3, stride=1, padding=1)
+    peaks = torch.where(presence == highest, presence, 0.0).flatten(1)
+    activation, index = peaks.topk(min(count, peaks.shape[1]), dim=1)
+    places = presence.shape[2] * presence.shape[3]
+    pose = found.pose.flatten(1, 3).gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
+    return Instances(index // places, pose, activation)
+
+
+def _block(
+    in_channels: int, channels: int, kernel_size: int, *, stride: int = 1, dilation: int = 1
+) -> tuple[nn.Module, ...]:
+    padding = dilation * (kernel_size // 2)
+    return (
+        nn.Conv2d(in_channels, channels, kernel_size, stride, padding=padding, dilation=dilation, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+    )
