@@ -21,8 +21,12 @@ HOLD = """
 import os, sys, time
 from torchcaps.training.lock import RunLock
 lock = RunLock(sys.argv[1])
-if len(sys.argv) > 2 and os.fork() == 0:
-    time.sleep(60)  # as a data worker that outlives its parent
+if len(sys.argv) > 2:
+    started, starting = os.pipe()
+    if os.fork() == 0:
+        os.write(starting, b"x")
+        time.sleep(60)  # as a data worker that outlives its parent
+    os.read(started, 1)  # a process that is killed in the middle of a fork is another case
 print("locked", flush=True)
 time.sleep(60)
 """
