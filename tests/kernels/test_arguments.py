@@ -26,6 +26,18 @@ def em_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     return [*ops.em_forward(*arguments), *arguments]
 
 
+def heinsen_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
+    pose, activation, weight, _, _, index, *_ = em_arguments(dtype)
+    beta = [torch.randn(weight.shape[:2], dtype=dtype) for _ in range(2)]
+    bias = torch.randn(*weight.shape[:2], 16, dtype=dtype)
+    return [pose, activation, weight, *beta, bias, index, None, 2, 1e-5]
+
+
+def heinsen_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
+    arguments = heinsen_arguments(dtype)
+    return [*ops.heinsen_forward(*arguments), *arguments]
+
+
 def dynamic_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     case = vectors(dtype=dtype)
     return [case.pose, case.weight, torch.randn(4, 7, dtype=dtype), None, False, 3, True, False, True]
@@ -39,6 +51,8 @@ def dynamic_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
 OPERATORS = {
     "em_forward": em_arguments,
     "em_backward": em_backward_arguments,
+    "heinsen_forward": heinsen_arguments,
+    "heinsen_backward": heinsen_backward_arguments,
     "dynamic_forward": dynamic_arguments,
     "dynamic_backward": dynamic_backward_arguments,
 }
@@ -56,6 +70,28 @@ def test_one_beta_without_the_other() -> None:
     arguments[4] = None
     with pytest.raises(ValueError, match="beta_u and beta_a must both be"):
         ops.em_forward(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        (3, r"beta_use must be \[rows=27, J=4\], got \[4\]"),
+        (4, r"beta_ignore must be \[rows=27, J=4\], got \[4\]"),
+        (5, r"bias must be \[rows=27, J=4, D=16\], got \[4, 16\]"),
+    ],
+)
+def test_one_row_for_all(position: int, message: str) -> None:
+    arguments = heinsen_arguments()
+    arguments[position] = arguments[position][0]
+    with pytest.raises(ValueError, match=message):
+        ops.heinsen_forward(*arguments)
+
+
+def test_no_iterations() -> None:
+    arguments = heinsen_arguments()
+    arguments[-2] = 0
+    with pytest.raises(ValueError, match="iterations must be"):
+        ops.heinsen_forward(*arguments)
 
 
 @pytest.mark.parametrize("entry", [-1, 91, 2**40])

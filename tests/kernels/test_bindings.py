@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from support.kernel_cases import conv, vectors
-from torchcaps.kernels import dispatch, dynamic, em
+from torchcaps.kernels import dispatch, dynamic, em, heinsen
 
 TEMPERATURES = [0.1, 0.2]
 
@@ -31,6 +31,31 @@ def em_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
     for name in ("out_pose", "out_activation", "out_logit"):
         tensors[f"grad_{name}"] = tensors.pop(name)
     for name in ("pose", "activation", "weight", "beta_u", "beta_a"):
+        value = tensors[name]
+        assert value is not None
+        tensors[f"grad_{name}"] = torch.empty_like(value)
+    return tensors, options
+
+
+def heinsen_forward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    case = conv(dtype=torch.float32)
+    votes = case.votes()
+    beta_use, beta_ignore = (torch.randn(votes.weight.shape[:2]) for _ in range(2))
+    bias = torch.randn(*votes.weight.shape[:2], 16)
+    tensors = heinsen.inputs(
+        votes.pose, case.activation, votes.weight, beta_use, beta_ignore, bias, votes.index, None
+    )
+    outputs = em.empty_outputs(votes.pose, votes.weight, votes.index, 3)
+    names = ("out_pose", "out_activation", "out_logit", "statistics")
+    return tensors | dict(zip(names, outputs)), {"iterations": 3, "epsilon": 1e-5}
+
+
+def heinsen_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    tensors, options = heinsen_forward()
+    call("heinsen_forward", tensors, options)
+    for name in ("out_pose", "out_activation", "out_logit"):
+        tensors[f"grad_{name}"] = tensors.pop(name)
+    for name in ("pose", "activation", "weight", "beta_use", "beta_ignore", "bias"):
         value = tensors[name]
         assert value is not None
         tensors[f"grad_{name}"] = torch.empty_like(value)
@@ -60,6 +85,8 @@ def dynamic_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
 FUNCTIONS = {
     "em_forward": em_forward,
     "em_backward": em_backward,
+    "heinsen_forward": heinsen_forward,
+    "heinsen_backward": heinsen_backward,
     "dynamic_forward": dynamic_forward,
     "dynamic_backward": dynamic_backward,
 }
@@ -81,7 +108,7 @@ def test_every_tensor_is_checked(name: str) -> None:
         for wrong in (value[:-1], value.unsqueeze(0), value.double()):
             with pytest.raises(ValueError, match=r"must (be|have)"):
                 call(name, tensors | {argument: wrong}, options)
-        if argument not in ("beta_u", "beta_a", "index", "bias"):
+        if argument not in ("beta_u", "beta_a", "index", "bias", "grad_bias"):
             with pytest.raises(ValueError, match=f"{argument} must .* got None"):
                 call(name, tensors | {argument: None}, options)
 
@@ -105,6 +132,13 @@ def test_the_error_names_the_argument_and_both_sizes() -> None:
         ValueError, match=r"activation must be \[2, 90\] of float32, got \[2, 89\] of float32"
     ):
         call("em_forward", tensors | {"activation": torch.rand(2, 89)}, options)
+
+
+@pytest.mark.parametrize("missing", ["bias", "grad_bias"])
+def test_a_bias_without_its_gradient(missing: str) -> None:
+    tensors, options = heinsen_backward()
+    with pytest.raises(ValueError, match="bias and grad_bias must both be"):
+        call("heinsen_backward", tensors | {missing: None}, options)
 
 
 @each_function

@@ -13,14 +13,17 @@ from support.kernel_cases import Case, classes, conv, dense_matrix, outputs, run
 from torchcaps import kernels
 from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward
 from torchcaps.kernels.em import em_backward, em_forward
+from torchcaps.kernels.heinsen import heinsen_backward, heinsen_forward
 from torchcaps.layers import ClassCaps, ConvCaps, DenseCaps
-from torchcaps.routing import DynamicRouting, EMRouting, Routing
+from torchcaps.routing import DynamicRouting, EMRouting, HeinsenRouting, Routing
 from torchcaps.votes import DenseVotes
 
 Form = Callable[..., tuple[Routing, Case]]
 FORMS: dict[str, Form] = {
     "em conv": lambda **sizes: (EMRouting(4, normalize_mass=True, inverse_temperature=0.5), conv(**sizes)),
     "em class": lambda **sizes: (EMRouting(5, activation="mixing"), classes(**sizes)),
+    "heinsen conv": lambda **sizes: (HeinsenRouting(4, rows=(27,), bias=True, pose_dim=16), conv(**sizes)),
+    "heinsen shared": lambda **sizes: (HeinsenRouting(3, bias=True, pose_dim=16), shared_matrix(**sizes)),
     "dynamic dense": lambda **sizes: (DynamicRouting(4, bias=True, pose_dim=7), vectors(**sizes)),
     "dynamic shared": lambda **sizes: (DynamicRouting(4), vectors(shared=True, **sizes)),
 }
@@ -120,6 +123,19 @@ def test_opcheck_em() -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
+def test_opcheck_heinsen(bias: bool) -> None:
+    for case in (conv(), dense_matrix(dtype=torch.float32)):
+        pose, activation, weight, _, _, index, *_ = em_arguments(case)
+        beta = [torch.randn_like(weight[..., 0, 0]).requires_grad_() for _ in range(2)]
+        vector = torch.randn_like(weight.flatten(2)).requires_grad_() if bias else None
+        tensors = (pose, activation, weight, *beta, vector)
+        torch.library.opcheck(heinsen_forward, (*tensors, index, None, 3, 1e-5))
+        plain = [None if t is None else t.detach() for t in tensors]
+        outputs = heinsen_forward(*plain, index, None, 3, 1e-5)
+        torch.library.opcheck(heinsen_backward, (*outputs, *plain, index, None, 3, 1e-5))
+
+
+@pytest.mark.parametrize("bias", [False, True])
 def test_opcheck_dynamic(bias: bool) -> None:
     pose, weight, _ = vectors().leaves()
     vector = torch.randn(4, 7, dtype=pose.dtype, requires_grad=True) if bias else None
@@ -131,16 +147,18 @@ def test_opcheck_dynamic(bias: bool) -> None:
 
 
 class Network(torch.nn.Module):
-    """Both kernels, one after the other."""
+    """All kernels, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = ConvCaps(2, 3, kernel_size=3, stride=2)
         self.classes = ClassCaps(3, 4)
+        self.mixture = DenseCaps(4, 16, 4, 16, pose="matrix", routing="heinsen", bias=True)
         self.dense = DenseCaps(4, 16, 2, 5)
 
     def forward(self, pose: Tensor, activation: Tensor) -> Tensor:
-        return self.dense(self.classes(self.conv((pose, activation))).pose).activation
+        classes = self.classes(self.conv((pose, activation)))
+        return self.dense(self.mixture(classes.capsules).pose).activation
 
 
 def test_compile_keeps_the_operators() -> None:
@@ -162,7 +180,7 @@ def nodes_of(exported: torch.export.ExportedProgram) -> list[torch.fx.Node]:
 def test_export_keeps_the_operators() -> None:
     exported = torch.export.export(Network().eval(), (torch.randn(2, 5, 5, 2, 16), torch.rand(2, 5, 5, 2)))
     names = {str(node.target) for node in nodes_of(exported)}
-    assert {"torchcaps.em_forward.default", "torchcaps.dynamic_forward.default"} <= names
+    assert {f"torchcaps.{name}_forward.default" for name in ("em", "heinsen", "dynamic")} <= names
 
 
 def test_export_without_custom_operators() -> None:
@@ -190,7 +208,10 @@ class Doubled(DenseVotes):
         return 2 * super().compute(poses)
 
 
-@pytest.mark.parametrize(("routing", "make"), [(EMRouting(), dense_matrix), (DynamicRouting(), vectors)])
+@pytest.mark.parametrize(
+    ("routing", "make"),
+    [(EMRouting(), dense_matrix), (HeinsenRouting(), dense_matrix), (DynamicRouting(), vectors)],
+)
 def test_subclasses_of_votes_use_the_plain_form(routing: Routing, make: Callable[..., Case]) -> None:
     case = make(dtype=torch.float32)
     votes = Doubled(case.pose, case.weight, "matrix" if make is dense_matrix else "vector")

@@ -7,7 +7,8 @@ pose dimension D and K multiply-adds per entry (4 for 4×4 matrices, else the di
 - backward, each iteration: the vote again, both products of its gradient (4·K·D), and twice the routing's
   operations.
 
-EM recomputes votes in each iteration, which is faster than storing them; the others compute them once.
+EM and Heinsen routing recompute votes in each iteration, which is faster than storing them; the others
+compute them once.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from torchcaps.routing import routing_options
 
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
+# Routings whose kernel is for matrix poses; it computes votes again in each iteration.
+MATRIX_KERNELS = ("em", "heinsen")
 
 # Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
 OPERATIONS = {
@@ -63,7 +66,7 @@ class Case(NamedTuple):
 
 
 def cases(routing: str) -> dict[str, Case]:
-    """A layer of each geometry as published; dense and shared ones have matrix poses for EM, else vectors."""
+    """A layer of each geometry as published; dense and shared ones have the poses that a kernel is for."""
     options: dict[str, Any] = {"routing": routing}
     if "iterations" in routing_options(routing):
         options["iterations"] = ITERATIONS
@@ -71,7 +74,7 @@ def cases(routing: str) -> dict[str, Case]:
         "dense": Case(DenseCaps(1152, 8, 10, 16, **options), (1152, 8), 1152 * 10, products=8),
         "shared": Case(SharedCaps(128, 10, 16, **options), (144, 128), 144 * 10, products=128),
     }
-    if routing == "em":
+    if routing in MATRIX_KERNELS:
         flat = {
             "dense": Case(DenseCaps(256, 16, 16, 16, pose="matrix", **options), (256, 16), 256 * 16),
             "shared": Case(SharedCaps(16, 10, 16, pose="matrix", **options), (144, 16), 144 * 10),
@@ -91,7 +94,7 @@ def work(routing: str, case: Case) -> tuple[float, float]:
     iterations = ITERATIONS if "iterations" in routing_options(routing) else 1
     sums, assignment = OPERATIONS[routing]
     steps = size * (sums * iterations + assignment * (iterations - 1))
-    votes = 2 * products * size * (iterations if routing == "em" else 1)
+    votes = 2 * products * size * (iterations if routing in MATRIX_KERNELS else 1)
     return case.votes * (votes + steps), case.votes * (3 * votes + 2 * steps)
 
 

@@ -34,18 +34,57 @@ def check_em(
     Shape: pose `[B, N, 16]`, activation `[B, N]`, weight `[rows, J, 4, 4]`, beta `[J]`, index `[P, I]`,
     offset `[places, 16]`.
     """
-    check_tensor("pose", pose, "B N D", D=SIDE**2)
-    batch, children = pose.shape[:2]
-    check_tensor("activation", activation, "B N", B=batch, N=children)
-    check_tensor("weight", weight, "rows J side side_out", side=SIDE, side_out=SIDE)
-    rows, parents = weight.shape[:2]
-    check_count("rows of weight", rows)
-    check_count("parents of weight", parents)
+    check_mixture(pose, activation, weight, index, offset, len(temperatures))
     if (beta_u is None) != (beta_a is None):
         raise ValueError("beta_u and beta_a must both be tensors or both be None, got one tensor")
     for name, beta in (("beta_u", beta_u), ("beta_a", beta_a)):
         if beta is not None:
-            check_tensor(name, beta, "J", J=parents)
+            check_tensor(name, beta, "J", J=weight.shape[1])
+    check_types(pose, activation=activation, weight=weight, beta_u=beta_u, beta_a=beta_a, offset=offset)
+
+
+def check_heinsen(
+    pose: Tensor,
+    activation: Tensor,
+    weight: Tensor,
+    beta_use: Tensor,
+    beta_ignore: Tensor,
+    bias: Tensor | None,
+    index: Tensor | None,
+    offset: Tensor | None,
+    iterations: int,
+) -> None:
+    """Check the arguments that `heinsen_forward` and `heinsen_backward` have in common.
+
+    Shape: as for `check_em`, but beta `[rows, J]`; bias `[rows, J, 16]`.
+    """
+    check_mixture(pose, activation, weight, index, offset, iterations)
+    rows, parents = weight.shape[:2]
+    check_tensor("beta_use", beta_use, "rows J", rows=rows, J=parents)
+    check_tensor("beta_ignore", beta_ignore, "rows J", rows=rows, J=parents)
+    if bias is not None:
+        check_tensor("bias", bias, "rows J D", rows=rows, J=parents, D=pose.shape[2])
+    check_types(
+        pose, activation=activation, weight=weight, beta_use=beta_use, beta_ignore=beta_ignore, bias=bias,
+        offset=offset,
+    )  # fmt: skip
+
+
+def check_mixture(
+    pose: Tensor,
+    activation: Tensor,
+    weight: Tensor,
+    index: Tensor | None,
+    offset: Tensor | None,
+    iterations: int,
+) -> None:
+    """Check the arguments that EM and Heinsen routing have in common; not the types of numbers."""
+    check_tensor("pose", pose, "B N D", D=SIDE**2)
+    batch, children = pose.shape[:2]
+    check_tensor("activation", activation, "B N", B=batch, N=children)
+    check_tensor("weight", weight, "rows J side side_out", side=SIDE, side_out=SIDE)
+    rows = check_count("rows of weight", weight.shape[0])
+    check_count("parents of weight", weight.shape[1])
     places = children
     if index is not None:
         places = check_index(index)
@@ -53,8 +92,7 @@ def check_em(
         raise ValueError(f"weight must have a number of rows that divides {places} places, got {rows}")
     if offset is not None:
         check_tensor("offset", offset, "places D", places=-(-children // rows), D=SIDE**2)
-    check_count("iterations (temperatures)", len(temperatures))
-    check_types(pose, activation=activation, weight=weight, beta_u=beta_u, beta_a=beta_a, offset=offset)
+    check_count("iterations", iterations)
     check_device("index", index, pose)
 
 

@@ -38,17 +38,9 @@ def route(
         normalize_mass: as in `EMRouting`.
         epsilon: added to every variance.
     """
-    weight = votes.weight
-    if (
-        type(votes) not in GEOMETRIES
-        or type(votes.space) is not MatrixPose
-        or not dispatch.fits(votes.pose, activation, weight, *(beta or ()))
-        or weight.shape[-1] != SIDE
-    ):
+    if not supports(votes, activation, *(beta or ())):
         return None
-    offset = None
-    if type(votes) is ClassVotes and votes.coordinates:
-        offset = votes.offset().flatten(0, 1)
+    weight = votes.weight
     scale = votes.positions * votes.parents / votes.total_children if normalize_mass else 1.0
     beta_u, beta_a = (b.expand(votes.parents) for b in beta) if beta else (None, None)
     out_pose, out_activation, logit, _ = em_forward(
@@ -58,12 +50,27 @@ def route(
         beta_u,
         beta_a,
         votes.index,
-        offset,
+        offset_of(votes),
         list(temperatures),
         scale,
         epsilon,
     )
     return out_pose, out_activation, logit
+
+
+def supports(votes: Votes, *others: Tensor | None) -> bool:
+    """Whether the kernels fit these votes, and the other inputs of a routing."""
+    return (
+        type(votes) in GEOMETRIES
+        and type(votes.space) is MatrixPose
+        and dispatch.fits(votes.pose, votes.weight, *others)
+        and votes.weight.shape[-1] == SIDE
+    )
+
+
+def offset_of(votes: Votes) -> Tensor | None:
+    """The coordinates that a class layer adds to its votes, `[places, 16]`."""
+    return votes.offset().flatten(0, 1) if isinstance(votes, ClassVotes) and votes.coordinates else None
 
 
 @torch.library.custom_op("torchcaps::em_forward", mutates_args=())

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts, check_flag
+from torchcaps.kernels import heinsen as kernel
 from torchcaps.routing.base import Routing, RoutingOutput, min_mass, precise_mean
 from torchcaps.routing.covariance import MAX_SQ_DISTANCE, Diagonal
 from torchcaps.votes import Votes
@@ -95,11 +96,7 @@ class HeinsenRouting(Routing):
             used = child * assignment
             logits = (beta_use * used - beta_ignore * (child - used)).sum(2)
             mean, low, mass, share = reduce(precise_mean, used)
-            pose = mean
-            if self.bias is not None and not self.rows:
-                # The same for all votes of a parent: it moves their mean and changes nothing else.
-                pose = mean + self.bias
-            yield RoutingOutput(pose, torch.sigmoid(logits), logits, assignment)
+            yield RoutingOutput(self._shift(mean), torch.sigmoid(logits), logits, assignment)
             if iteration < self.iterations - 1:
                 spread = reduce(self.gaussian.fit, share, mean, low)
                 log_density = reduce(self.gaussian.log_density, mean, spread, low)
@@ -109,6 +106,25 @@ class HeinsenRouting(Routing):
                 assignment = votes.softmax(score)
                 # Adds 0; for the gradients, see EMRouting.
                 assignment = assignment + assignment.detach() * (1 - votes._total(assignment))
+
+    def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
+        """See `Routing.fused`; subclasses use the plain form."""
+        if type(self) is not HeinsenRouting or type(self.gaussian) is not Diagonal:
+            return None
+        found = kernel.route(
+            votes,
+            activation,
+            self.beta_use,
+            self.beta_ignore,
+            self.bias if self.rows else None,
+            iterations=self.iterations,
+            epsilon=self.gaussian.epsilon,
+        )
+        return None if found is None else RoutingOutput(self._shift(found[0]), *found[1:])
+
+    def _shift(self, pose: Tensor) -> Tensor:
+        """The pose with the bias, if it is the same for all votes: it moves their mean and nothing else."""
+        return pose if self.bias is None or self.rows else pose + self.bias
 
     def _per_vote(self, votes: Votes, values: Tensor) -> Tensor:
         """Numbers `[*rows, parents]` in a shape that broadcasts with `[B, P, I, J]`."""

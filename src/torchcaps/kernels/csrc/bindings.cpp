@@ -5,6 +5,7 @@
 
 #include "dynamic_driver.h"
 #include "em_driver.h"
+#include "heinsen_driver.h"
 #include "instruction_sets.h"
 #include "tensor.h"
 
@@ -57,35 +58,30 @@ void check_positive(const char *what, int64_t count) {
     if (count < 1) throw std::invalid_argument(std::string(what) + " must be at least 1, got " + std::to_string(count));
 }
 
-// Arguments that the forward and the backward pass have in common.
-struct EmArguments {
-    View pose, activation, weight, beta_u, beta_a, index, offset;
-    const std::vector<double> &temperatures;
-    double mass_scale, epsilon;
+// Arguments that both passes of EM and Heinsen routing have in common.
+struct MixtureArguments {
+    View pose, activation, weight, index, offset;
+    int64_t iterations;
+    double epsilon;
     int threads;
 
-    EmOptions options() const {
+    MixtureOptions options() const {
         check_dimensions("pose", pose, 3);
         check_dimensions("weight", weight, 4);
         if (index.present()) check_dimensions("index", index, 2);
-        if (beta_u.present() != beta_a.present())
-            throw std::invalid_argument("beta_u and beta_a must both be tensors or both be None");
-        EmOptions options;
+        MixtureOptions options;
         options.batch = pose.size(0);
         options.children = pose.size(1);
         options.positions = index.present() ? index.size(0) : 1;
         options.places = index.present() ? index.size(1) : options.children;
         options.rows = weight.size(0);
         options.parents = weight.size(1);
-        options.iterations = static_cast<int64_t>(temperatures.size());
-        options.mixing = !beta_u.present();
+        options.iterations = iterations;
         options.epsilon = epsilon;
-        options.mass_scale = mass_scale;
-        options.temperature = temperatures;
         options.threads = threads;
         check_positive("rows of the weight", options.rows);
         check_positive("parents of the weight", options.parents);
-        check_positive("number of temperatures", options.iterations);
+        check_positive("number of iterations", options.iterations);
         if (options.places % options.rows)
             throw std::invalid_argument("weight must have a number of rows that divides " +
                                         std::to_string(options.places) + " places, got " +
@@ -94,40 +90,83 @@ struct EmArguments {
     }
 
     template <class T>
-    EmBatch<T> batch(const EmOptions &options) const {
+    MixtureInputs<T> inputs(const MixtureOptions &options) const {
         const int64_t offsets = (options.children + options.rows - 1) / options.rows;
-        return EmBatch<T>(kernels<T>(), options, pointer<T>("pose", pose, {options.batch, options.children, POSE}),
-                          pointer<T>("activation", activation, {options.batch, options.children}),
-                          pointer<T>("weight", weight, {options.rows, options.parents, SIDE, SIDE}),
-                          optional_pointer<T>("beta_u", beta_u, {options.parents}),
-                          optional_pointer<T>("beta_a", beta_a, {options.parents}),
-                          optional_pointer<int64_t>("index", index, {options.positions, options.places}),
-                          optional_pointer<T>("offset", offset, {offsets, POSE}));
+        return {pointer<T>("pose", pose, {options.batch, options.children, POSE}),
+                pointer<T>("activation", activation, {options.batch, options.children}),
+                pointer<T>("weight", weight, {options.rows, options.parents, SIDE, SIDE}),
+                optional_pointer<int64_t>("index", index, {options.positions, options.places}),
+                optional_pointer<T>("offset", offset, {offsets, POSE})};
+    }
+};
+
+template <class T>
+T *statistics_pointer(View tensor, const MixtureOptions &options) {
+    return pointer<T>(
+        "statistics", tensor,
+        {options.batch, options.iterations, options.positions, round_up(options.parents, PADDING), EM_STATISTICS});
+}
+
+template <class T>
+EmOutput<T> mixture_output(const MixtureOptions &options, View pose, View activation, View logit, View statistics) {
+    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
+    EmOutput<T> output;
+    output.pose = pointer<T>("out_pose", pose, {batch, positions, parents, POSE});
+    output.activation = pointer<T>("out_activation", activation, {batch, positions, parents});
+    output.logit = pointer<T>("out_logit", logit, {batch, positions, parents});
+    output.statistics = statistics_pointer<T>(statistics, options);
+    return output;
+}
+
+template <class T>
+EmGradient<T> mixture_gradient(const MixtureOptions &options, View out_pose, View out_activation, View out_logit,
+                               View statistics, View pose, View activation) {
+    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
+    EmGradient<T> gradient;
+    gradient.pose = pointer<T>("grad_out_pose", out_pose, {batch, positions, parents, POSE});
+    gradient.activation = pointer<T>("grad_out_activation", out_activation, {batch, positions, parents});
+    gradient.logit = pointer<T>("grad_out_logit", out_logit, {batch, positions, parents});
+    gradient.statistics = statistics_pointer<T>(statistics, options);
+    gradient.child_pose = pointer<T>("grad_pose", pose, {batch, options.children, POSE});
+    gradient.child_activation = pointer<T>("grad_activation", activation, {batch, options.children});
+    return gradient;
+}
+
+// Arguments that the forward and the backward pass have in common.
+struct EmArguments {
+    MixtureArguments common;
+    View beta_u, beta_a;
+    const std::vector<double> &temperatures;
+    double mass_scale;
+
+    EmOptions options() const {
+        if (beta_u.present() != beta_a.present())
+            throw std::invalid_argument("beta_u and beta_a must both be tensors or both be None");
+        return {common.options(), !beta_u.present(), mass_scale, temperatures};
     }
 
     template <class T>
-    T *statistics(View tensor, const EmOptions &options) const {
-        return pointer<T>(
-            "statistics", tensor,
-            {options.batch, options.iterations, options.positions, round_up(options.parents, PADDING), EM_STATISTICS});
+    EmBatch<T> batch(const EmOptions &options) const {
+        return EmBatch<T>(kernels<T>(), options, common.inputs<T>(options),
+                          optional_pointer<T>("beta_u", beta_u, {options.parents}),
+                          optional_pointer<T>("beta_a", beta_a, {options.parents}));
     }
 };
 
 void run_em_forward(View pose, View activation, View weight, View beta_u, View beta_a, View index, View offset,
                     View out_pose, View out_activation, View out_logit, View statistics,
                     const std::vector<double> &temperatures, double mass_scale, double epsilon, int threads) {
-    const EmArguments arguments{pose,   activation,   weight,     beta_u,  beta_a, index,
-                                offset, temperatures, mass_scale, epsilon, threads};
+    const int64_t iterations = static_cast<int64_t>(temperatures.size());
+    const EmArguments arguments{{pose, activation, weight, index, offset, iterations, epsilon, threads},
+                                beta_u,
+                                beta_a,
+                                temperatures,
+                                mass_scale};
     const EmOptions options = arguments.options();
-    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        EmOutput<T> output;
-        output.pose = pointer<T>("out_pose", out_pose, {batch, positions, parents, POSE});
-        output.activation = pointer<T>("out_activation", out_activation, {batch, positions, parents});
-        output.logit = pointer<T>("out_logit", out_logit, {batch, positions, parents});
-        output.statistics = arguments.statistics<T>(statistics, options);
-        em_forward<T>(kernels<T>(), options, arguments.batch<T>(options), output);
+        em_forward<T>(kernels<T>(), options, arguments.batch<T>(options),
+                      mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
     });
 }
 
@@ -135,23 +174,64 @@ void run_em_backward(View pose, View activation, View weight, View beta_u, View 
                      View statistics, View grad_out_pose, View grad_out_activation, View grad_out_logit, View grad_pose,
                      View grad_activation, View grad_weight, View grad_beta_u, View grad_beta_a,
                      const std::vector<double> &temperatures, double mass_scale, double epsilon, int threads) {
-    const EmArguments arguments{pose,   activation,   weight,     beta_u,  beta_a, index,
-                                offset, temperatures, mass_scale, epsilon, threads};
+    const int64_t iterations = static_cast<int64_t>(temperatures.size());
+    const EmArguments arguments{{pose, activation, weight, index, offset, iterations, epsilon, threads},
+                                beta_u,
+                                beta_a,
+                                temperatures,
+                                mass_scale};
     const EmOptions options = arguments.options();
-    const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        EmGradient<T> gradient;
-        gradient.pose = pointer<T>("grad_out_pose", grad_out_pose, {batch, positions, parents, POSE});
-        gradient.activation = pointer<T>("grad_out_activation", grad_out_activation, {batch, positions, parents});
-        gradient.logit = pointer<T>("grad_out_logit", grad_out_logit, {batch, positions, parents});
-        gradient.statistics = arguments.statistics<T>(statistics, options);
-        gradient.child_pose = pointer<T>("grad_pose", grad_pose, {batch, options.children, POSE});
-        gradient.child_activation = pointer<T>("grad_activation", grad_activation, {batch, options.children});
-        em_backward<T>(kernels<T>(), options, arguments.batch<T>(options), gradient,
-                       pointer<T>("grad_weight", grad_weight, {options.rows, parents, SIDE, SIDE}),
-                       pointer<T>("grad_beta_u", grad_beta_u, {parents}),
-                       pointer<T>("grad_beta_a", grad_beta_a, {parents}));
+        em_backward<T>(kernels<T>(), options, arguments.batch<T>(options),
+                       mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
+                                           grad_pose, grad_activation),
+                       pointer<T>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
+                       pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
+                       pointer<T>("grad_beta_a", grad_beta_a, {options.parents}));
+    });
+}
+
+template <class T>
+HeinsenBatch<T> heinsen_batch(const MixtureArguments &arguments, const MixtureOptions &options, View beta_use,
+                              View beta_ignore, View bias) {
+    return HeinsenBatch<T>(kernels<T>(), options, arguments.inputs<T>(options),
+                           pointer<T>("beta_use", beta_use, {options.rows, options.parents}),
+                           pointer<T>("beta_ignore", beta_ignore, {options.rows, options.parents}),
+                           optional_pointer<T>("bias", bias, {options.rows, options.parents, POSE}));
+}
+
+void run_heinsen_forward(View pose, View activation, View weight, View beta_use, View beta_ignore, View bias,
+                         View index, View offset, View out_pose, View out_activation, View out_logit, View statistics,
+                         int64_t iterations, double epsilon, int threads) {
+    const MixtureArguments arguments{pose, activation, weight, index, offset, iterations, epsilon, threads};
+    const MixtureOptions options = arguments.options();
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        heinsen_forward<T>(kernels<T>(), options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
+                           mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
+    });
+}
+
+void run_heinsen_backward(View pose, View activation, View weight, View beta_use, View beta_ignore, View bias,
+                          View index, View offset, View statistics, View grad_out_pose, View grad_out_activation,
+                          View grad_out_logit, View grad_pose, View grad_activation, View grad_weight,
+                          View grad_beta_use, View grad_beta_ignore, View grad_bias, int64_t iterations, double epsilon,
+                          int threads) {
+    const MixtureArguments arguments{pose, activation, weight, index, offset, iterations, epsilon, threads};
+    const MixtureOptions options = arguments.options();
+    const int64_t rows = options.rows, parents = options.parents;
+    if (bias.present() != grad_bias.present())
+        throw std::invalid_argument("bias and grad_bias must both be tensors or both be None");
+    for_type_of("pose", pose, [&](auto zero) {
+        using T = decltype(zero);
+        heinsen_backward<T>(kernels<T>(), options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
+                            mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
+                                                grad_pose, grad_activation),
+                            pointer<T>("grad_weight", grad_weight, {rows, parents, SIDE, SIDE}),
+                            pointer<T>("grad_beta_use", grad_beta_use, {rows, parents}),
+                            pointer<T>("grad_beta_ignore", grad_beta_ignore, {rows, parents}),
+                            optional_pointer<T>("grad_bias", grad_bias, {rows, parents, POSE}));
     });
 }
 
@@ -263,6 +343,15 @@ PYBIND11_MODULE(_native, module) {
                arg("grad_out_pose"), arg("grad_out_activation"), arg("grad_out_logit"), arg("grad_pose"),
                arg("grad_activation"), arg("grad_weight"), arg("grad_beta_u"), arg("grad_beta_a"), arg("temperatures"),
                arg("mass_scale"), arg("epsilon"), arg("threads"));
+    module.def("heinsen_forward", run_heinsen_forward, release_gil, keywords_only, arg("pose"), arg("activation"),
+               arg("weight"), arg("beta_use"), arg("beta_ignore"), arg("bias"), arg("index"), arg("offset"),
+               arg("out_pose"), arg("out_activation"), arg("out_logit"), arg("statistics"), arg("iterations"),
+               arg("epsilon"), arg("threads"));
+    module.def("heinsen_backward", run_heinsen_backward, release_gil, keywords_only, arg("pose"), arg("activation"),
+               arg("weight"), arg("beta_use"), arg("beta_ignore"), arg("bias"), arg("index"), arg("offset"),
+               arg("statistics"), arg("grad_out_pose"), arg("grad_out_activation"), arg("grad_out_logit"),
+               arg("grad_pose"), arg("grad_activation"), arg("grad_weight"), arg("grad_beta_use"),
+               arg("grad_beta_ignore"), arg("grad_bias"), arg("iterations"), arg("epsilon"), arg("threads"));
     module.def("dynamic_forward", run_dynamic_forward, release_gil, keywords_only, arg("pose"), arg("weight"),
                arg("bias"), arg("out_pose"), arg("totals"), arg("iterations"), arg("shared"), arg("accumulate"),
                arg("leaky"), arg("through_all"), arg("threads"));

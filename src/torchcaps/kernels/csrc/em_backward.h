@@ -15,7 +15,7 @@ struct BackwardParent {
     Vec<T> grad_variance[POSE];
     Vec<T> grad_center;   // the part of G_r that all children of the parent have in common
     Vec<T> inverse_mass;  // 0 for a dead parent
-    Vec<T> grad_mass;
+    Vec<T> grad_mass;     // or another part of G_r, see Rule::grad_of_use
     // The E-step of iteration t, by the Gaussian of t - 1, and the sums of its gradients.
     Gaussian<T> gaussian;
     Vec<T> grad_logit;         // A_0 = sum of G_l
@@ -28,23 +28,24 @@ struct BackwardParent {
     }
 };
 
-template <class T>
-struct EmBackward : EmSample<T> {
-    using typename EmSample<T>::V;
-    using EmSample<T>::LANES, EmSample<T>::problem, EmSample<T>::wiring, EmSample<T>::activation, EmSample<T>::groups;
+template <class T, class Rule>
+struct EmBackward : EmSample<T, Rule> {
+    using Sample = EmSample<T, Rule>;
+    using Shared = typename Rule::Shared;
+    using Sample::LANES, Sample::problem, Sample::wiring, Sample::activation, Sample::groups, Sample::rule;
+    using typename Sample::V;
 
-    const EmShared<T> &shared;
+    const Shared &shared;
     const Statistics<T> *statistics;  // [iterations, positions, groups]
     T *grad_pose, *grad_activation;   // of the children of this sample
     BackwardParent<T> *parents;       // [positions, groups]
     V *votes;                         // [votes of a child, groups, POSE]
     V *assigned;                      // [votes of a child, groups] R
     V *grad_assigned;                 // [votes of a child, groups] G_r, the gradient by r = R a
-    T *field, *grad_field;            // [positions], for mixing proportions
 
-    EmBackward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared, int64_t sample,
-               Scratch &scratch)
-        : EmSample<T>(problem, sample),
+    EmBackward(const typename Rule::Problem &problem, const EmGradient<T> &gradient, const Shared &shared,
+               int64_t sample, Scratch &scratch)
+        : Sample(problem, sample, scratch),
           shared(shared),
           statistics(reinterpret_cast<const Statistics<T> *>(gradient.statistics) +
                      sample * problem.iterations * wiring.positions * groups),
@@ -53,17 +54,12 @@ struct EmBackward : EmSample<T> {
           parents(scratch.take<BackwardParent<T>>(wiring.positions * groups)),
           votes(scratch.take<V>(wiring.most_votes * groups * POSE)),
           assigned(scratch.take<V>(wiring.most_votes * groups)),
-          grad_assigned(scratch.take<V>(wiring.most_votes * groups)),
-          field(scratch.take<T>(wiring.positions)),
-          grad_field(scratch.take<T>(wiring.positions)) {}
+          grad_assigned(scratch.take<V>(wiring.most_votes * groups)) {}
 
     void run(const EmGradient<T> &gradient, int64_t sample) {
         for (int64_t k = 0; k < wiring.children; ++k) grad_activation[k] = 0;
         for (int64_t k = 0; k < wiring.children * POSE; ++k) grad_pose[k] = 0;
-        if (problem.mixing) {
-            this->sum_fields(field);
-            for (int64_t p = 0; p < wiring.positions; ++p) grad_field[p] = 0;
-        }
+        rule.start(activation);
         for (int64_t t = problem.iterations - 1; t >= 0; --t) {
             for (int64_t p = 0; p < wiring.positions; ++p)
                 for (int64_t group = 0; group < groups; ++group) {
@@ -75,9 +71,7 @@ struct EmBackward : EmSample<T> {
                 }
             for (int64_t n = 0; n < wiring.children; ++n) t > 0 ? child_backward<false>(n) : child_backward<true>(n);
         }
-        if (problem.mixing)
-            for (int64_t vote = 0; vote < wiring.votes; ++vote)
-                grad_activation[wiring.child[vote]] += grad_field[wiring.position[vote]];
+        rule.finish(grad_activation);
     }
 
     const Statistics<T> &fitted_at(int64_t t, int64_t p, int64_t group) const {
@@ -96,7 +90,7 @@ struct EmBackward : EmSample<T> {
             grad_logit[lane] = gradient.logit[from];
             for (int d = 0; d < POSE; ++d) parent.grad_mean[d][lane] = gradient.pose[from * POSE + d];
         }
-        if (!problem.mixing) {
+        if (rule.logistic()) {
             const V z = fitted_at(t, p, group).logit;
             grad_logit += grad_activation * sigmoid<T>(z) * sigmoid<T>(-z);
             grad_activation = V{};
@@ -108,8 +102,7 @@ struct EmBackward : EmSample<T> {
     // G_z = A_0 (1 - a),  G_mu = A_1,  G_v = (A_2 - A_0) / (2 v)
     void grad_of_gaussian(int64_t t, int64_t p, int64_t group) {
         BackwardParent<T> &parent = parents[p * groups + group];
-        const V z = fitted_at(t, p, group).logit;
-        const V grad_logit = problem.mixing ? parent.grad_logit : parent.grad_logit * sigmoid<T>(-z);
+        const V grad_logit = rule.grad_of_log_activation(fitted_at(t, p, group), parent.grad_logit);
         V grad_variance[POSE];
         for (int d = 0; d < POSE; ++d) {
             const V scale = parent.gaussian.scale[d];
@@ -126,29 +119,9 @@ struct EmBackward : EmSample<T> {
         const Statistics<T> &fitted = fitted_at(t, p, group);
         const V zero = {}, one = broadcast<T>(1);
         const V mass = fitted.mass;
-        V grad_volume = {};
         const auto alive = mass > DEAD<T>;
-        if (problem.mixing) {
-            // a = m / F:  G_m = G_a / F,  G_F -= G_a a / F
-            const bool positive = field[p] > DEAD<T>;
-            const T total = positive ? field[p] : DEAD<T>;
-            const V proportion = mass / total;
-            grad_activation += proportion > DEAD<T> ? grad_logit / proportion : zero;
-            parent.grad_mass = grad_activation / total;
-            if (positive) grad_field[p] -= hsum<T>(grad_activation * proportion / total);
-        } else {
-            // G_cost = -lambda G_z:  G_beta_a -= G_cost,  G_beta_u += 16 m k G_cost,  G_m = k c G_cost,
-            // G_v += m k G_cost / (2 v),  with c = 16 beta_u + sum_d ln v_d / 2
-            const T temperature = problem.temperature[t];
-            const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
-            const V grad_cost = -temperature * grad_logit;
-            const V scaled_mass = mass * problem.mass_scale;
-            const V code = POSE * beta_u + T(0.5) * log_volume<T>(fitted.variance);
-            reinterpret_cast<V *>(shared.beta_a)[group] -= grad_cost;
-            reinterpret_cast<V *>(shared.beta_u)[group] += POSE * scaled_mass * grad_cost;
-            grad_volume = T(0.5) * scaled_mass * grad_cost;
-            parent.grad_mass = problem.mass_scale * code * grad_cost;
-        }
+        const V grad_volume =
+            rule.grad_of_activation(t, p, group, fitted, grad_activation, grad_logit, shared, parent.grad_mass);
         parent.inverse_mass = alive ? one / mass : zero;
         parent.grad_center = zero;
         for (int d = 0; d < POSE; ++d) {
@@ -168,9 +141,8 @@ struct EmBackward : EmSample<T> {
     void prepare_assignment(int64_t t, int64_t p, int64_t group) {
         BackwardParent<T> &parent = parents[p * groups + group];
         const Statistics<T> &fitted = fitted_at(t, p, group);
-        const V log_activation = problem.mixing ? fitted.logit : log_sigmoid<T>(fitted.logit);
         const V volume = log_volume<T>(fitted.variance);
-        parent.gaussian.set(fitted, log_activation, volume, group * LANES, problem.parents);
+        this->prepare(fitted, rule.log_activation(fitted.logit), volume, group, parent.gaussian);
         parent.clear_sums();
     }
 
@@ -191,16 +163,16 @@ struct EmBackward : EmSample<T> {
             share = 1 / assignment.total;
             limited = hmax<T>(assignment.farthest) >= FARTHEST<T>;
         }
-        const T expected = grad_of_assignments<FIRST>(first, count, share);
-        grad_activation[n] += expected;
+        const T expected = grad_of_assignments<FIRST>(n, first, count, share);
         grad_of_votes<FIRST>(n, first, count, expected, limited);
     }
 
     // G_r = (sum_d delta (G_mu + G_v delta) - grad_center) / m + G_m,  delta = V - mu.
-    // Normalizes the assignments R and returns sum R G_r over all parents of the child, the gradient by its activation.
+    // Normalizes the assignments R and returns sum R G_r over all parents of the child. This is the gradient by its
+    // activation, but for what the rule adds.
     template <bool FIRST>
-    INLINE T grad_of_assignments(int64_t first, int64_t count, T share) {
-        V agreement = {};
+    INLINE T grad_of_assignments(int64_t n, int64_t first, int64_t count, T share) {
+        V agreement = {}, direct = {};
         for (int64_t i = 0; i < count; ++i)
             for (int64_t group = 0; group < groups; ++group) {
                 const int64_t k = i * groups + group;
@@ -212,10 +184,15 @@ struct EmBackward : EmSample<T> {
                     sums.add(d, centered * (parent.grad_mean[d] + parent.grad_variance[d] * centered));
                 }
                 assigned[k] = FIRST ? broadcast<T>(share) : assigned[k] * share;
-                grad_assigned[k] = (sums.total() - parent.grad_center) * parent.inverse_mass + parent.grad_mass;
+                const V grad_use = rule.grad_of_use(this->row_at(first + i, group), assigned[k], activation[n],
+                                                    parent.grad_mass, shared, direct);
+                grad_assigned[k] = (sums.total() - parent.grad_center) * parent.inverse_mass + grad_use;
                 agreement += assigned[k] * grad_assigned[k];
             }
-        return hsum<T>(agreement);
+        const T expected = hsum<T>(agreement);
+        grad_activation[n] += expected;
+        if constexpr (Rule::DIRECT) grad_activation[n] += hsum<T>(direct);
+        return expected;
     }
 
     // G_V from the M-step and, after the first iteration, the E-step; then to the pose and the weight.
@@ -240,6 +217,7 @@ struct EmBackward : EmSample<T> {
                     grad_of_logit(assigned[k] * activation[n] * (grad_assigned[k] - expected), limited, vote, parent,
                                   grad);
                 const int64_t at = this->weight_at(first + i, group);
+                rule.grad_of_bias(at, grad, shared);
                 cast_votes_backward<T>(pose, this->weight_of(first + i, group), grad, to_pose,
                                        reinterpret_cast<V *>(shared.weight) + at);
             }

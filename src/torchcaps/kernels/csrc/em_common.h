@@ -1,4 +1,6 @@
 // EM routing of one sample: what the forward and the backward pass share, above all the E-step.
+//
+// Rule is how a parent gets its activation and what is added to its votes: EmRule, or HeinsenRule.
 #pragma once
 
 #include "em_gaussian.h"
@@ -6,28 +8,33 @@
 
 namespace torchcaps::INSTRUCTION_SET {
 
-template <class T>
+template <class T, class Rule>
 struct EmSample {
     using V = Vec<T>;
     static constexpr int LANES = Lanes<T>::count;
 
-    const EmProblem<T> &problem;
+    const typename Rule::Problem &problem;
     const Wiring &wiring;
     const T *pose, *activation;  // of the children of this sample
     int64_t groups;              // vectors of parent types at one position
+    Rule rule;
 
-    EmSample(const EmProblem<T> &problem, int64_t sample)
+    EmSample(const typename Rule::Problem &problem, int64_t sample, Scratch &scratch)
         : problem(problem),
           wiring(problem.wiring),
           pose(problem.pose + sample * wiring.children * POSE),
           activation(problem.activation + sample * wiring.children),
-          groups(problem.padded / LANES) {}
+          groups(problem.padded / LANES),
+          rule(problem, scratch) {}
 
     // Index into arrays of [positions, groups].
     INLINE int64_t parent_of(int64_t vote, int64_t group) const { return wiring.position[vote] * groups + group; }
 
+    // Index into arrays of [rows, groups].
+    INLINE int64_t row_at(int64_t vote, int64_t group) const { return wiring.row[vote] * groups + group; }
+
     // Index into arrays like the weight, of [rows, groups, POSE].
-    INLINE int64_t weight_at(int64_t vote, int64_t group) const { return (wiring.row[vote] * groups + group) * POSE; }
+    INLINE int64_t weight_at(int64_t vote, int64_t group) const { return row_at(vote, group) * POSE; }
 
     INLINE const V *weight_of(int64_t vote, int64_t group) const {
         return reinterpret_cast<const V *>(problem.weight) + weight_at(vote, group);
@@ -39,6 +46,7 @@ struct EmSample {
 
     INLINE void cast(int64_t child, int64_t vote, int64_t group, V *votes) const {
         cast_votes<T>(pose + child * POSE, weight_of(vote, group), offset_of(child), votes);
+        rule.add_bias(weight_at(vote, group), votes);
     }
 
     // Assignment in the first iteration: 1 / (number of parents of this child).
@@ -47,14 +55,11 @@ struct EmSample {
         return votes ? T(1) / T(votes * problem.parents) : T(0);
     }
 
-    // The activation of all children in the field of each position, which mixing proportions divide by.
-    INLINE void sum_fields(T *field) const {
-        for (int64_t p = 0; p < wiring.positions; ++p) {
-            T sum = 0;
-            for (int64_t k = wiring.field_start[p]; k < wiring.field_start[p + 1]; ++k)
-                sum += activation[wiring.child[wiring.field_vote[k]]];
-            field[p] = sum;
-        }
+    // The Gaussian of a parent in the form that the E-step reads.
+    INLINE void prepare(const Statistics<T> &fitted, V log_activation, V volume, int64_t group,
+                        Gaussian<T> &gaussian) const {
+        gaussian.set(fitted, log_activation, volume, group * LANES, problem.parents);
+        if constexpr (Rule::EXCLUDES_DEAD) gaussian.exclude_dead(fitted.mass > DEAD<T>);
     }
 
     struct Assignment {

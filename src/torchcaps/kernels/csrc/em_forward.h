@@ -7,14 +7,15 @@ namespace torchcaps::INSTRUCTION_SET {
 
 // One position and one vector of parent types: the Gaussian of the iteration before, by which votes are assigned,
 // and sums over the votes around its mean, from which the next Gaussian is fitted.
-template <class T>
-struct ForwardParent {
+template <class T, class Rule>
+struct ForwardParent : Rule::Sums {
     Vec<T> mass;          // sum of r
     Vec<T> first[POSE];   // sum of r (vote - mean)
     Vec<T> second[POSE];  // sum of r (vote - mean)^2
     Gaussian<T> gaussian;
 
     INLINE void clear() {
+        Rule::Sums::clear();
         mass = Vec<T>{};
         for (int d = 0; d < POSE; ++d) first[d] = second[d] = Vec<T>{};
     }
@@ -29,25 +30,25 @@ struct ForwardParent {
     }
 };
 
-template <class T>
-struct EmForward : EmSample<T> {
-    using typename EmSample<T>::V;
-    using EmSample<T>::LANES, EmSample<T>::problem, EmSample<T>::wiring, EmSample<T>::activation, EmSample<T>::groups;
+template <class T, class Rule>
+struct EmForward : EmSample<T, Rule> {
+    using Sample = EmSample<T, Rule>;
+    using Parent = ForwardParent<T, Rule>;
+    using Sample::LANES, Sample::problem, Sample::wiring, Sample::activation, Sample::groups, Sample::rule;
+    using typename Sample::V;
 
-    ForwardParent<T> *parents;  // [positions, groups]
-    V *assigned;                // [votes, groups] r = R a
-    V *centered;                // [votes of a child, groups, POSE] vote - mean
-    T *field;                   // [positions]
+    Parent *parents;  // [positions, groups]
+    V *assigned;      // [votes, groups] r = R a
+    V *centered;      // [votes of a child, groups, POSE] vote - mean
 
-    EmForward(const EmProblem<T> &problem, int64_t sample, Scratch &scratch)
-        : EmSample<T>(problem, sample),
-          parents(scratch.take<ForwardParent<T>>(wiring.positions * groups)),
+    EmForward(const typename Rule::Problem &problem, int64_t sample, Scratch &scratch)
+        : Sample(problem, sample, scratch),
+          parents(scratch.take<Parent>(wiring.positions * groups)),
           assigned(scratch.take<V>(wiring.votes * groups)),
-          centered(scratch.take<V>(wiring.most_votes * groups * POSE)),
-          field(scratch.take<T>(wiring.positions)) {}
+          centered(scratch.take<V>(wiring.most_votes * groups * POSE)) {}
 
     void run(const EmOutput<T> &output, int64_t sample) {
-        if (problem.mixing) this->sum_fields(field);
+        rule.start(activation);
         const int64_t count = wiring.positions * groups;
         Statistics<T> *fitted = reinterpret_cast<Statistics<T> *>(output.statistics);
         fitted += sample * problem.iterations * count;
@@ -95,12 +96,13 @@ struct EmForward : EmSample<T> {
             const V r = broadcast<T>(activation[n] * this->uniform_assignment(n));
             for (int64_t vote = wiring.start[n]; vote < wiring.start[n + 1]; ++vote)
                 for (int64_t group = 0; group < groups; ++group) {
-                    ForwardParent<T> &parent = parents[this->parent_of(vote, group)];
+                    Parent &parent = parents[this->parent_of(vote, group)];
                     V votes[POSE];
                     this->cast(n, vote, group, votes);
                     for (int d = 0; d < POSE; ++d) votes[d] -= parent.gaussian.mean[d];
                     assigned[vote * groups + group] = r;
                     parent.add(r, votes);
+                    rule.add_vote(this->row_at(vote, group), r, activation[n], parent);
                 }
         }
     }
@@ -118,25 +120,27 @@ struct EmForward : EmSample<T> {
                 for (int64_t group = 0; group < groups; ++group) {
                     const int64_t k = (vote - first) * groups + group;
                     const V r = weights[k] *= share;
-                    parents[this->parent_of(vote, group)].add(r, centered + k * POSE);
+                    Parent &parent = parents[this->parent_of(vote, group)];
+                    parent.add(r, centered + k * POSE);
+                    rule.add_vote(this->row_at(vote, group), r, activation[n], parent);
                 }
         }
     }
 
     // M-step of one vector of parent types.
     void fit(int64_t t, int64_t p, int64_t group, Statistics<T> &fitted) {
-        ForwardParent<T> &parent = parents[p * groups + group];
+        Parent &parent = parents[p * groups + group];
         fitted.mass = parent.mass;
         if (!fit_from_sums(t, p, parent, fitted)) fit_again(p, group, fitted);
         for (int d = 0; d < POSE; ++d) fitted.variance[d] += least_variance<T>(problem.epsilon, fitted.mean[d]);
         const V volume = log_volume<T>(fitted.variance);
-        const V log_activation = activate(t, p, group, volume, fitted);
-        parent.gaussian.set(fitted, log_activation, volume, group * LANES, problem.parents);
+        fitted.logit = rule.logit(t, p, group, volume, fitted.mass, parent);
+        this->prepare(fitted, rule.log_activation(fitted.logit), volume, group, parent.gaussian);
     }
 
     // S_0 = sum r,  S_1 = sum r (V - mu'),  S_2 = sum r (V - mu')^2,  with mu' the mean of the iteration before
     // mu = mu' + S_1 / S_0,  sigma^2 = S_2 / S_0 - (S_1 / S_0)^2;  returns whether this is accurate.
-    INLINE bool fit_from_sums(int64_t t, int64_t p, const ForwardParent<T> &parent, Statistics<T> &fitted) const {
+    INLINE bool fit_from_sums(int64_t t, int64_t p, const Parent &parent, Statistics<T> &fitted) const {
         const V zero = {}, one = broadcast<T>(1);
         const auto alive = parent.mass > DEAD<T>;
         const V inverse = one / (alive ? parent.mass : one);
@@ -193,25 +197,10 @@ struct EmForward : EmSample<T> {
         }
     }
 
-    // z = lambda (beta_a - (16 beta_u + sum_d ln sigma_d) m k),  a = sigmoid(z);  mixing proportions: a = m / F.
-    // Writes the logit and returns ln a.
-    INLINE V activate(int64_t t, int64_t p, int64_t group, V volume, Statistics<T> &fitted) const {
-        if (problem.mixing) return fitted.logit = log(max(proportion(p, fitted), broadcast<T>(DEAD<T>)));
-        const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
-        const V beta_a = reinterpret_cast<const V *>(problem.beta_a)[group];
-        const V cost = (POSE * beta_u + T(0.5) * volume) * (fitted.mass * problem.mass_scale);
-        fitted.logit = problem.temperature[t] * (beta_a - cost);
-        return log_sigmoid<T>(fitted.logit);
-    }
-
-    INLINE V proportion(int64_t p, const Statistics<T> &fitted) const {
-        return fitted.mass / (field[p] > DEAD<T> ? field[p] : DEAD<T>);
-    }
-
     void write(const EmOutput<T> &output, int64_t sample, const Statistics<T> *fitted) const {
         for (int64_t p = 0; p < wiring.positions; ++p)
             for (int64_t group = 0; group < groups; ++group, ++fitted) {
-                const V activation = problem.mixing ? proportion(p, *fitted) : sigmoid<T>(fitted->logit);
+                const V activation = rule.activation(p, *fitted);
                 for (int lane = 0; lane < LANES && group * LANES + lane < problem.parents; ++lane) {
                     const int64_t to = (sample * wiring.positions + p) * problem.parents + group * LANES + lane;
                     output.activation[to] = activation[lane];

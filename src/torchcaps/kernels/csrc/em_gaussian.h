@@ -103,6 +103,14 @@ struct Gaussian {
             if (first_parent + lane >= parents) log_peak[lane] = -__builtin_inf();
     }
 
+    // Makes ln of the activation times the density of a parent that is not alive a constant below that of all others:
+    // only a child whose parents are all dead is assigned to it.
+    template <class Mask>
+    INLINE void exclude_dead(const Mask &alive) {
+        for (int d = 0; d < POSE; ++d) scale[d] = alive ? scale[d] : V{};
+        log_peak = alive || log_peak < -FARTHEST<T> ? log_peak : broadcast<T>(-FARTHEST<T>);
+    }
+
     // Calls work(d, u) for each dimension d, with u = (vote - mean) / sigma from centered(d) = vote - rounded mean.
     template <class Centered, class Work>
     INLINE void deviations(const Centered &centered, const Work &work) const {

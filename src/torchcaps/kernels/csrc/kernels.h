@@ -5,36 +5,38 @@
 #include "dynamic_forward.h"
 #include "em_backward.h"
 #include "em_forward.h"
+#include "em_rule.h"
+#include "heinsen_rule.h"
 
 namespace torchcaps::INSTRUCTION_SET {
 
 inline Scratch scratch_at(void *memory) { return {reinterpret_cast<uintptr_t>(memory)}; }
 
-template <class T>
-int64_t em_forward_scratch(const EmProblem<T> &problem) {
+template <class T, class Rule>
+int64_t mixture_forward_scratch(const typename Rule::Problem &problem) {
     Scratch scratch = scratch_at(nullptr);
-    EmForward<T>(problem, 0, scratch);
+    EmForward<T, Rule>(problem, 0, scratch);
     return scratch.next / sizeof(T);
 }
 
-template <class T>
-void em_forward(const EmProblem<T> &problem, const EmOutput<T> &output, int64_t sample, T *memory) {
+template <class T, class Rule>
+void mixture_forward(const typename Rule::Problem &problem, const EmOutput<T> &output, int64_t sample, T *memory) {
     Scratch scratch = scratch_at(memory);
-    EmForward<T>(problem, sample, scratch).run(output, sample);
+    EmForward<T, Rule>(problem, sample, scratch).run(output, sample);
 }
 
-template <class T>
-int64_t em_backward_scratch(const EmProblem<T> &problem) {
+template <class T, class Rule>
+int64_t mixture_backward_scratch(const typename Rule::Problem &problem) {
     Scratch scratch = scratch_at(nullptr);
-    EmBackward<T>(problem, EmGradient<T>{}, EmShared<T>{}, 0, scratch);
+    EmBackward<T, Rule>(problem, EmGradient<T>{}, typename Rule::Shared{}, 0, scratch);
     return scratch.next / sizeof(T);
 }
 
-template <class T>
-void em_backward(const EmProblem<T> &problem, const EmGradient<T> &gradient, const EmShared<T> &shared, int64_t sample,
-                 T *memory) {
+template <class T, class Rule>
+void mixture_backward(const typename Rule::Problem &problem, const EmGradient<T> &gradient,
+                      const typename Rule::Shared &shared, int64_t sample, T *memory) {
     Scratch scratch = scratch_at(memory);
-    EmBackward<T>(problem, gradient, shared, sample, scratch).run(gradient, sample);
+    EmBackward<T, Rule>(problem, gradient, shared, sample, scratch).run(gradient, sample);
 }
 
 template <class T>
@@ -88,10 +90,14 @@ Kernels<T> table() {
     Kernels<T> kernels;
     kernels.lanes = Lanes<T>::count;
     kernels.dynamic_group = DynamicSamples<T>::GROUP;
-    kernels.em_forward_scratch = em_forward_scratch<T>;
-    kernels.em_forward = em_forward<T>;
-    kernels.em_backward_scratch = em_backward_scratch<T>;
-    kernels.em_backward = em_backward<T>;
+    kernels.em_forward_scratch = mixture_forward_scratch<T, EmRule<T>>;
+    kernels.em_forward = mixture_forward<T, EmRule<T>>;
+    kernels.em_backward_scratch = mixture_backward_scratch<T, EmRule<T>>;
+    kernels.em_backward = mixture_backward<T, EmRule<T>>;
+    kernels.heinsen_forward_scratch = mixture_forward_scratch<T, HeinsenRule<T>>;
+    kernels.heinsen_forward = mixture_forward<T, HeinsenRule<T>>;
+    kernels.heinsen_backward_scratch = mixture_backward_scratch<T, HeinsenRule<T>>;
+    kernels.heinsen_backward = mixture_backward<T, HeinsenRule<T>>;
     kernels.dynamic_forward_scratch = dynamic_forward_scratch<T>;
     kernels.dynamic_forward = dynamic_forward<T>;
     kernels.dynamic_saved_size = dynamic_saved_size<T>;

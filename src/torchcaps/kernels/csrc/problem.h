@@ -8,7 +8,7 @@ namespace torchcaps {
 // Parent types are padded to a multiple of this: whole vectors of every instruction set.
 constexpr int64_t PADDING = 16;
 
-// EM routing is for matrix poses of SIDE x SIDE.
+// EM and Heinsen routing are for matrix poses of SIDE x SIDE.
 constexpr int SIDE = 4;
 constexpr int POSE = SIDE * SIDE;
 
@@ -28,20 +28,31 @@ struct Wiring {
     const int32_t *child;        // [votes]
 };
 
+// What EM and Heinsen routing have in common: both fit a Gaussian to the votes of each parent.
 template <class T>
-struct EmProblem {
+struct MixtureProblem {
     Wiring wiring;
     int64_t parents, padded, rows;
     int64_t iterations;
+    T epsilon;
+    const T *pose;        // [batch, children, 16]
+    const T *activation;  // [batch, children]
+    const T *weight;      // [rows, padded / lanes, 16, lanes]
+    const T *offset;      // [children / rows, 16], added to the votes of a place; or null
+};
+
+template <class T>
+struct EmProblem : MixtureProblem<T> {
     bool mixing;
-    T epsilon, mass_scale;
-    const T *temperature;  // [iterations]
-    const T *pose;         // [batch, children, 16]
-    const T *activation;   // [batch, children]
-    const T *weight;       // [rows, padded / lanes, 16, lanes]
-    const T *offset;       // [children / rows, 16], added to the votes of a place; or null
-    const T *beta_u;       // [padded]
-    const T *beta_a;       // [padded]
+    T mass_scale;
+    const T *temperature;      // [iterations]
+    const T *beta_u, *beta_a;  // [padded]
+};
+
+template <class T>
+struct HeinsenProblem : MixtureProblem<T> {
+    const T *beta_use, *beta_ignore;  // [rows, padded]
+    const T *bias;                    // like the weight, added to the votes; or null
 };
 
 template <class T>
@@ -60,8 +71,15 @@ struct EmGradient {
 // Gradients that are sums over samples: each block of samples has its own, and the blocks are added in order.
 template <class T>
 struct EmShared {
-    T *weight;           // like EmProblem::weight
+    T *weight;           // like MixtureProblem::weight
     T *beta_u, *beta_a;  // [padded]
+};
+
+template <class T>
+struct HeinsenShared {
+    T *weight;                  // like MixtureProblem::weight
+    T *beta_use, *beta_ignore;  // [rows, padded]
+    T *bias;                    // like the weight; or null
 };
 
 template <class T>
@@ -90,6 +108,13 @@ struct Kernels {
 
     int64_t (*em_backward_scratch)(const EmProblem<T> &);
     void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
+
+    int64_t (*heinsen_forward_scratch)(const HeinsenProblem<T> &);
+    void (*heinsen_forward)(const HeinsenProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
+
+    int64_t (*heinsen_backward_scratch)(const HeinsenProblem<T> &);
+    void (*heinsen_backward)(const HeinsenProblem<T> &, const EmGradient<T> &, const HeinsenShared<T> &, int64_t sample,
+                             T *scratch);
 
     int64_t (*dynamic_forward_scratch)(const DynamicProblem<T> &);
     void (*dynamic_forward)(const DynamicProblem<T> &, const Range &samples, T *pose, T *totals, T *scratch);
