@@ -229,7 +229,7 @@ def test_only_known_recipes_are_shipped(run: Path, tmp_path: Path) -> None:
 
 def test_too_many_bytes_of_weights_are_refused(run: Path, known: str, tmp_path: Path) -> None:
     (tmp_path / "others.safetensors").write_bytes(bytes(MAX_BYTES))
-    with pytest.raises(RunError, match="and 15 are allowed"):
+    with pytest.raises(RunError, match="and 20 are allowed"):
         ship(run, tmp_path)
 
 

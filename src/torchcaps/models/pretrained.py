@@ -19,7 +19,7 @@ from torchcaps.models.weights import read_tensors
 
 FOLDER = Path(__file__).parents[1] / "weights"
 # All weights together, so that installing the package stays quick.
-MAX_BYTES = 15_000_000
+MAX_BYTES = 20_000_000
 NEEDED = ("model", "data", "file", "sha256")
 
 
