@@ -24,7 +24,7 @@ PUBLISHED = {
     (
         "efficient_capsnet",
         "mnist",
-    ): "Mazzia 2021: 0.26, best of 150 epochs (162 K weights without the decoder)",
+    ): "Mazzia 2021: 0.26, best of 150 epochs (162 K without decoder)",
 }
 NEEDED = ("recipe", "seed", "num_params", "epochs", "seconds", "sha256", "metrics", "environment")
 # A comparison of routings has its own report: its trainings are not results of a recipe.
