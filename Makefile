@@ -53,7 +53,7 @@ layers: $(READY)
 
 # One thread per worker: two workers with two threads each would wait for one another most of the time.
 quick: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
 
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2

@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, settings
 
 from torchcaps import kernels
 
-# "quick" takes the same few examples every time; "slow" (make test-slow) takes many random ones and prints
-# how to repeat a failure. Neither judges speed, since the machine may be busy.
+# "quick" takes the same few examples every time, "brief" (make quick) two; "slow" (make test-slow) takes many
+# random ones and prints how to repeat a failure. None judges speed, since the machine may be busy.
 settings.register_profile("quick", max_examples=4, deadline=None, derandomize=True, database=None)
+settings.register_profile("brief", parent=settings.get_profile("quick"), max_examples=2)
 settings.register_profile(
     "slow",
     max_examples=200,
@@ -19,8 +20,8 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-if os.environ.get("HYPOTHESIS_PROFILE") == "slow":
-    settings.load_profile("slow")
+if profile := os.environ.get("HYPOTHESIS_PROFILE"):
+    settings.load_profile(profile)
 
 
 @pytest.fixture(scope="module")
