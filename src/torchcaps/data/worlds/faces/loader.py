@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import os
 
-from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.faces.world import FACES
 from torchcaps.data.worlds.flat.options import Range, SceneOptions
-from torchcaps.data.worlds.flat.scenes import Scenes, draw_world
-
-COUNT = {"train": 10_000, "test": 2_000}
+from torchcaps.data.worlds.flat.scenes import Scenes, draw_world, load_world
 
 
 def draw_scenes(
@@ -106,11 +103,6 @@ def faces(
         >>> unseen.images.shape, unseen.classes
         (torch.Size([4, 1, 64, 64]), ('face', 'bicycle', 'boat', 'snowman', 'nothing'))
     """
-    check_choice("split", split, tuple(COUNT))
-    if split == "test":
-        angle = angle if test_angle is None else test_angle
-        scale = scale if test_scale is None else test_scale
-        offset = offset if test_offset is None else test_offset
     options = SceneOptions(
         size=size,
         angle=angle,
@@ -125,5 +117,14 @@ def faces(
         noise=noise,
         texture=texture,
     )
-    count = COUNT[split] if count is None else check_count("count", count)
-    return draw_scenes(kind, count, seed=seed, split=split, options=options).image_set()
+    return load_world(
+        FACES,
+        split,
+        kind,
+        count,
+        seed,
+        options,
+        test_angle=test_angle,
+        test_scale=test_scale,
+        test_offset=test_offset,
+    )

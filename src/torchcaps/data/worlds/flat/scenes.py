@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +14,13 @@ from torchcaps.data.worlds.flat.backdrop import BACKDROP, backdrop_stamps, backg
 from torchcaps.data.worlds.flat.kinds import KINDS, compose_scenes
 from torchcaps.data.worlds.flat.layout import Layout
 from torchcaps.data.worlds.flat.numbers import SceneNumbers
-from torchcaps.data.worlds.flat.options import SceneOptions
+from torchcaps.data.worlds.flat.options import Range, SceneOptions
 from torchcaps.data.worlds.flat.raster import Stamps, masks, paint
 from torchcaps.data.worlds.flat.similarity import pose_numbers
 from torchcaps.data.worlds.flat.world import World
+
+COUNT = {"train": 10_000, "test": 2_000}
+"""Number of scenes in each split by default."""
 
 NOTHING = "nothing"
 """The class of a scrambled whole."""
@@ -222,3 +226,36 @@ def _labels(world: World, kind: str, truth: dict[str, Tensor]) -> tuple[Tensor, 
         nothing = torch.full_like(whole[:, 0], len(world.wholes))
         return torch.where(truth["whole_mask"][:, 0], whole[:, 0], nothing), (*world.whole.names, NOTHING)
     return whole[:, 0] if kind == "single" else whole, world.whole.names
+
+
+def load_world(
+    world: World,
+    split: str,
+    kind: str,
+    count: int | None,
+    seed: int,
+    options: SceneOptions,
+    *,
+    test_angle: Range | None,
+    test_scale: Range | None,
+    test_offset: Range | None,
+) -> ImageSet:
+    """The scenes of a world as a data set.
+
+    Args:
+        world: where they come from.
+        split: `"train"` or `"test"`.
+        kind: of the scenes.
+        count: number of scenes; `None` for `COUNT`.
+        seed: other numbers give other scenes.
+        options: of the train split.
+        test_angle: replaces the range of angles in the test split; `None` to keep it.
+        test_scale: the same for scales.
+        test_offset: the same for offsets.
+    """
+    check_choice("split", split, tuple(COUNT))
+    ranges: dict[str, Any] = {"angle": test_angle, "scale": test_scale, "offset": test_offset}
+    if split == "test":
+        options = replace(options, **{name: value for name, value in ranges.items() if value is not None})
+    count = COUNT[split] if count is None else check_count("count", count)
+    return draw_world(world, kind, count, seed=seed, split=split, options=options).image_set()

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import os
 
-from torchcaps._checks import check_choice, check_count
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.flat.options import Range, SceneOptions
-from torchcaps.data.worlds.flat.scenes import Scenes, draw_world
+from torchcaps.data.worlds.flat.scenes import Scenes, draw_world, load_world
 from torchcaps.data.worlds.shapes.world import SHAPES
-
-COUNT = {"train": 10_000, "test": 2_000}
 
 
 def draw_scenes(
@@ -109,11 +106,6 @@ def shapes(
         >>> unseen.images.shape, unseen.metadata["part_pose"].shape
         (torch.Size([4, 1, 64, 64]), torch.Size([4, 4, 4]))
     """
-    check_choice("split", split, tuple(COUNT))
-    if split == "test":
-        angle = angle if test_angle is None else test_angle
-        scale = scale if test_scale is None else test_scale
-        offset = offset if test_offset is None else test_offset
     options = SceneOptions(
         size=size,
         angle=angle,
@@ -127,5 +119,14 @@ def shapes(
         noise=noise,
         texture=texture,
     )
-    count = COUNT[split] if count is None else check_count("count", count)
-    return draw_scenes(kind, count, seed=seed, split=split, options=options).image_set()
+    return load_world(
+        SHAPES,
+        split,
+        kind,
+        count,
+        seed,
+        options,
+        test_angle=test_angle,
+        test_scale=test_scale,
+        test_offset=test_offset,
+    )
