@@ -114,7 +114,7 @@ def test_rendering_is_fast_enough_for_interaction():
     [
         ({"category": "plain"}, "did you mean 'plane'"),
         ({"category": 5}, "unknown category"),
-        ({"instance": 10}, "instance must be 0 to 9"),
+        ({"instance": -1}, "instance must be at least 0"),
         ({"lighting": 6}, "lighting must be 0 to 5"),
         ({"elevation": 95}, "elevation must be 0 to 90"),
         ({"azimuth": float("nan")}, "finite"),

@@ -8,9 +8,17 @@ import torch
 from torchcaps.data import load
 from torchcaps.data.formats.matrix import read_matrix
 from torchcaps.data.worlds.toys import files, loader, render
+from torchcaps.data.worlds.toys.assembly import INSTANCES, solids
 from torchcaps.data.worlds.toys.files import find_or_render, read_files, stem, variant, write_files
 from torchcaps.data.worlds.toys.rendering import render_table
-from torchcaps.data.worlds.toys.table import AZIMUTHS, Table, azimuth_degrees, elevation_degrees, table
+from torchcaps.data.worlds.toys.table import (
+    AZIMUTHS,
+    Table,
+    azimuth_degrees,
+    elevation_degrees,
+    instances,
+    table,
+)
 from torchcaps.errors import DataError
 
 FEW = {"elevations": [0, 8], "azimuths": [0, 18], "lightings": [1]}
@@ -38,17 +46,50 @@ def quick_renderer(monkeypatch):
 
 def test_the_table_is_that_of_smallnorb():
     train, test = table("train"), table("test")
-    for rows, instances in ((train, {4, 6, 7, 8, 9}), (test, {0, 1, 2, 3, 5})):
+    for rows, toys in ((train, {4, 6, 7, 8, 9}), (test, {0, 1, 2, 3, 5})):
         assert rows.category.shape == (24300,)
         assert rows.info.shape == (24300, 4)
         assert rows.info.dtype == rows.category.dtype == np.int32
         assert (rows.category == np.arange(24300) % 5).all()
-        assert set(rows.info[:, 0].tolist()) == instances
+        assert set(rows.info[:, 0].tolist()) == toys
         assert set(rows.info[:, 1].tolist()) == set(range(9))
         assert set(rows.info[:, 2].tolist()) == set(range(0, 36, 2))
         assert set(rows.info[:, 3].tolist()) == set(range(6))
         everything = np.concatenate([rows.category[:, None], rows.info], axis=1)
         assert len(np.unique(everything, axis=0)) == 24300
+
+
+def test_more_toys_are_new_ones_in_each_split():
+    train, test = instances("train", 25), instances("test", 25)
+    assert len(train) == 25
+    assert len(test) == 10
+    assert not set(train) & set(test)
+    assert min(train + test) == INSTANCES  # none of the ten designs themselves
+    assert instances("test", 40) == test  # results with other numbers of training toys can be compared
+    designs = [{toy // 2 % INSTANCES for toy in toys} for toys in (train, test)]
+    assert designs == [set(range(INSTANCES))] * 2
+
+
+def test_varied_toys_keep_their_parts_and_their_symmetry():
+    for category, toy in (("car", 13), ("plane", 31)):
+        design, varied = solids(category, toy // 2 % INSTANCES), solids(category, toy)
+        assert [part.shape for part in varied] == [part.shape for part in design]
+        sides = [sum(sorted(abs(part.center[1]) for part in toy)) for toy in (design, varied)]
+        assert abs(sides[0] - sides[1]) > 1e-3  # other proportions
+    # Wheels come in pairs; the shift of the toy moves both by the same amount.
+    wheels = [part for part in solids("car", 14) if part.shape == "cylinder"]
+    middle = sum(part.center[1] for part in wheels) / len(wheels)
+    left, right = (sorted(side * (part.center[1] - middle) for part in wheels) for side in (1, -1))
+    np.testing.assert_allclose(left, right, atol=1e-12)
+
+
+def test_views_of_more_toys_are_rendered(quick_renderer):
+    some = {"elevations": [0], "azimuths": [0], "lightings": [1], "size": 4}
+    train, test = (load("toys", split, toys_per_category=12, **some) for split in ("train", "test"))
+    assert (len(train), len(test)) == (60, 50)
+    assert train.metadata["instance"].unique().tolist() == list(range(10, 34, 2))
+    with pytest.raises(ValueError, match="toys_per_category must be 5, or 10 or more, got 7"):
+        load("toys", toys_per_category=7, **some)
 
 
 def test_table_order_depends_on_the_seed_only():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
 from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_render
 from torchcaps.data.worlds.toys.rendering import render_table
-from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, table
+from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, TOYS, table
 
 
 @register_dataset("toys", recipe=RECIPE, eval_split=familiar_split)
@@ -28,6 +29,7 @@ def toys(
     elevations: Sequence[int] | None = None,
     azimuths: Sequence[int] | None = None,
     lightings: Sequence[int] | None = None,
+    toys_per_category: int = TOYS,
 ) -> ImageSet:
     """Load rendered toys, a set like smallNORB: 24,300 train and 24,300 test pairs of other toys, 5 classes.
 
@@ -50,6 +52,9 @@ def toys(
         elevations: only these, coded as in the metadata.
         azimuths: only these, coded as in the metadata.
         lightings: only these.
+        toys_per_category: 5 as in smallNORB, whose test toys have other designs than the train toys; or from
+            10 on toys of ten designs with random proportions, in both splits, ten of them in the test split.
+            The second kind is rendered each time: select views, so that it does not take long.
 
     Example:
         >>> some = toys("test", elevations=[0], azimuths=[0], lightings=[2], size=24)
@@ -58,35 +63,57 @@ def toys(
     """
     check_viewpoint(split, viewpoint)
     check_count("size", size)
+    check_toys(toys_per_category)
     views = {
         "elevation": _check_codes("elevations", elevations, ELEVATIONS),
         "azimuth": _check_codes("azimuths", azimuths, AZIMUTHS),
         "lighting": _check_codes("lightings", lightings, LIGHTINGS),
     }
     base_split = split.partition("_")[0]
-    if elevations is azimuths is lightings is None:
-        images = find_or_render(
-            base_split, data_dir=data_dir, stereo=stereo, size=size, shadows=shadows, seed=seed
-        )
+    codes = tuple(tuple(views[fact]) for fact in ("elevation", "azimuth", "lighting"))
+    options: dict[str, Any] = {"stereo": stereo, "size": size, "shadows": shadows, "seed": seed}
+    if toys_per_category != TOYS:
+        images = _render_codes(base_split, codes, toys_per_category, **options)
+    elif elevations is azimuths is lightings is None:
+        images = find_or_render(base_split, data_dir=data_dir, **options)
     else:
-        rendered = find(base_split, data_dir=data_dir, stereo=stereo, size=size, shadows=shadows, seed=seed)
+        rendered = find(base_split, data_dir=data_dir, **options)
         if rendered is not None:
             kept = [torch.isin(rendered.metadata[fact], torch.tensor(codes)) for fact, codes in views.items()]
             images = rendered.select(kept[0] & kept[1] & kept[2])
         else:
-            codes = tuple(tuple(views[fact]) for fact in ("elevation", "azimuth", "lighting"))
-            images = _render_codes(base_split, codes, stereo=stereo, size=size, shadows=shadows, seed=seed)
+            images = _render_codes(base_split, codes, TOYS, **options)
     return images if viewpoint is None else select_views(images, viewpoint, novel=split == "test_novel")
 
 
 # Kept, because an experiment trains several networks on the same views, and rendering takes long.
 @lru_cache(maxsize=4)
 def _render_codes(
-    split: str, codes: tuple[tuple[int, ...], ...], *, stereo: bool, size: int, shadows: bool, seed: int
+    split: str,
+    codes: tuple[tuple[int, ...], ...],
+    toys_per_category: int,
+    *,
+    stereo: bool,
+    size: int,
+    shadows: bool,
+    seed: int,
 ) -> ImageSet:
     elevations, azimuths, lightings = codes
-    rows = table(split, seed=seed, elevations=elevations, azimuths=azimuths, lightings=lightings)
+    rows = table(
+        split,
+        seed=seed,
+        toys_per_category=toys_per_category,
+        elevations=elevations,
+        azimuths=azimuths,
+        lightings=lightings,
+    )
     return as_image_set(render_table(rows, size=size, shadows=shadows, seed=seed), rows, stereo=stereo)
+
+
+def check_toys(count: int) -> None:
+    """Check the option `toys_per_category`."""
+    if check_count("toys_per_category", count) != TOYS and count < 2 * TOYS:
+        raise ValueError(f"toys_per_category must be {TOYS}, or {2 * TOYS} or more, got {count}")
 
 
 def _check_codes(name: str, codes: Sequence[int] | None, known: Sequence[int]) -> list[int]:

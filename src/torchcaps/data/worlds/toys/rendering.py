@@ -41,7 +41,7 @@ def render(
 
     Args:
         category: name or number, see `CATEGORIES`.
-        instance: 0 to 9.
+        instance: 0 to 9 are the designs; higher numbers are the same designs in other proportions.
         azimuth: degrees, any number; at 0 the camera is in front of the toy.
         elevation: degrees above the ground, 0 to 90.
         lighting: 0 to 5.

@@ -12,6 +12,9 @@ import numpy as np
 from torchcaps.data.worlds.toys.builders import CATEGORIES
 
 SPLIT_INSTANCES = {"train": (4, 6, 7, 8, 9), "test": (0, 1, 2, 3, 5)}
+"""The toys of smallNORB's split: ten designs, five of them in each split."""
+TOYS = 5
+VARIED_TEST_TOYS = 10
 ELEVATIONS = tuple(range(9))
 AZIMUTHS = tuple(range(0, 36, 2))
 LIGHTINGS = tuple(range(6))
@@ -47,10 +50,27 @@ def elevation_degrees(code: int) -> float:
     return 30.0 + 5.0 * code
 
 
+def instances(split: str, toys_per_category: int = TOYS) -> tuple[int, ...]:
+    """The toys of a split.
+
+    Five are those of smallNORB's split: the test split has other designs than the train split. From 10 on,
+    the designs are the same ten in both splits, and toys are made from them with random proportions: even
+    numbers for training, odd ones for the test, which always has ten toys.
+
+    >>> instances("test"), instances("train", 12)[-1], instances("test", 12)[:2]
+    ((0, 1, 2, 3, 5), 32, (11, 13))
+    """
+    if toys_per_category == TOYS:
+        return SPLIT_INSTANCES[split]
+    count = toys_per_category if split == "train" else VARIED_TEST_TOYS
+    return tuple(10 + 2 * toy + (split == "test") for toy in range(count))
+
+
 def table(
     split: str,
     *,
     seed: int = 0,
+    toys_per_category: int = TOYS,
     elevations: Sequence[int] = ELEVATIONS,
     azimuths: Sequence[int] = AZIMUTHS,
     lightings: Sequence[int] = LIGHTINGS,
@@ -65,7 +85,7 @@ def table(
     >>> rows.category[:6].tolist(), rows.info.shape
     ([0, 1, 2, 3, 4, 0], (4050, 4))
     """
-    rounds = list(itertools.product(SPLIT_INSTANCES[split], ELEVATIONS, AZIMUTHS, LIGHTINGS))
+    rounds = list(itertools.product(instances(split, toys_per_category), ELEVATIONS, AZIMUTHS, LIGHTINGS))
     random.Random(f"toys/order/{seed}/{split}").shuffle(rounds)
     wanted = [
         (instance, elevation, azimuth, lighting)
