@@ -56,7 +56,7 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
 
 
 def compare_with_cnn(chosen: dict[str, dict[str, EpochErrors]]) -> tuple[bool | None, str]:
-    """Whether capsules have clearly fewer errors on novel views, if both are equally good on familiar ones."""
+    """Whether capsules have far fewer errors on novel views, if both are equally good on familiar ones."""
     ratios = {viewpoint: error_ratio(errors) for viewpoint, errors in chosen.items()}
     fair = all(comparable(errors[CAPSULES], errors[CNN]) for errors in chosen.values())
     parts = " and ".join(
