@@ -56,9 +56,14 @@ def test_comparison_says_how_long_it_takes_and_ends_with_table_and_report(
     assert [each["head"] for each in table["networks"]] == ["pooled", "dense", "uniform", "dynamic"]
     Path("runs/compare-quick/report.html").unlink()
     Path("results").mkdir()
+    Path("docs").mkdir()
     run("--report", "runs/compare-quick", "--record")
     assert Path("runs/compare-quick/report.html").is_file()
-    assert json.loads(Path("results/compare.json").read_text()) == table
+    assert Path("docs/compare.png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads(Path("results/compare.json").read_text())
+    assert len(record.pop("cells")) == 8
+    assert record | {"seconds": table["seconds"]} == table
+    assert record["partial"] is False
     page = Path("runs/compare-quick/report.html").read_text(encoding="utf-8")
     assert "<code>torchcaps compare --quick</code>" in page
 
@@ -77,6 +82,61 @@ def test_interruption_keeps_cells_and_prints_how_to_continue(
     assert len(list(Path("my folder/cells").glob("*.json"))) == 4
 
 
+def test_recorded_cells_count_as_finished_on_another_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    Path("results").mkdir()
+    computed: list[str] = []
+    compute = running.compute_cell
+
+    def stops_after_two(cell: Any, *args: Any, **options: Any) -> dict[str, Any]:
+        if len(computed) == 2:
+            raise KeyboardInterrupt
+        computed.append(cell.name)
+        return compute(cell, *args, **options)
+
+    monkeypatch.setattr(running, "compute_cell", stops_after_two)
+    run("--quick", "--part", "overlap", "--record", code=130)
+    first = json.loads(Path("results/compare.json").read_text())
+    assert (len(first["cells"]), first["partial"]) == (2, True)
+    # Elsewhere: another folder, and nothing but the record.
+    monkeypatch.setattr(
+        running,
+        "compute_cell",
+        lambda cell, *args, **options: computed.append(cell.name) or compute(cell, *args, **options),
+    )
+    run("--quick", "--part", "overlap", "--record", "--out", "elsewhere")
+    assert len(computed) == len(set(computed)) == 4
+    second = json.loads(Path("results/compare.json").read_text())
+    assert second["cells"].items() >= first["cells"].items()
+    assert len(second["cells"]) == 4
+    # A folder that lacks what the record has keeps it, and the table has all of it.
+    run("--report", "runs/compare-quick", "--record")
+    third = json.loads(Path("results/compare.json").read_text())
+    assert third["cells"] == second["cells"]
+    assert len(third["networks"]) == 4
+    capsys.readouterr()
+    damaged = Path("results/compare.json").read_text().replace('"seed": 0', '"seed": 1')
+    Path("results/compare.json").write_text(damaged)
+    run("--report", "runs/compare-quick", "--record", code=2)
+    assert "other settings than its digest says" in capsys.readouterr().err
+
+
+def test_partial_comparison_says_so(capsys: pytest.CaptureFixture) -> None:
+    run("--quick", "--part", "speed", "--out", "some")
+    run("--quick", "--part", "overlap", "--out", "some")
+    run("--quick", "--part", "overlap", "--seeds", "2", "--out", "some", "dynamic")
+    for path in Path("some/cells").glob("dynamic-*-overlap-1-*"):
+        path.unlink()
+    capsys.readouterr()
+    run("--report", "some", "--json")
+    table = json.loads(capsys.readouterr().out)
+    assert table["partial"] is True
+    page = Path("some/report.html").read_text(encoding="utf-8")
+    assert "Partial: not all cells are computed yet" in page
+    assert '<th scope="col">seeds</th>' in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -86,6 +146,7 @@ def test_interruption_keeps_cells_and_prints_how_to_continue(
         (["--quick", "--pose", "matrices"], "did you mean 'matrix'"),
         (["--quick", "--trunk", "preakt"], "did you mean 'preact'"),
         (["--quick", "--seeds", "0"], "at least 1 seed"),
+        (["--quick", "--part", "overlaps"], "did you mean 'overlap'"),
         (["--report", "nowhere"], "holds no comparison"),
         (["--report", "nowhere", "--quick"], "as it is"),
         (["--quick", "--record"], "no folder results"),

@@ -1,6 +1,8 @@
 """What `torchcaps reproduce` prints, and its exit codes."""
 
+import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,94 @@ def test_error_names_the_wrong_option(words: list[str], message: str, capsys: py
 def test_error_without_a_name_says_where_names_are_listed(capsys: pytest.CaptureFixture) -> None:
     run(code=2)
     assert "torchcaps reproduce --list" in capsys.readouterr().err
+
+
+def number_of_the_seed(study: Study) -> None:
+    study.add_number("error", 10.0 + study.seed)
+    study.add_table("Rows", ["name", "error (%)"], [["a", 10.0 + study.seed]], caption="A caption.")
+
+
+SEEDED = Claim(
+    "sample",
+    "a claim",
+    "a paper",
+    "large data",
+    "small data",
+    20,
+    number_of_the_seed,
+    judge=lambda numbers: (numbers["error"] < 12, f"The error is {numbers['error']:.1f} %."),
+)
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An experiment without training, alone in the list."""
+    monkeypatch.setattr(listing, "find_claim", lambda name: SEEDED)
+    monkeypatch.setattr(listing, "list_claims", lambda: [SEEDED])
+
+
+@pytest.mark.usefixtures("seeded")
+def test_several_seeds_are_printed_with_their_deviation(capsys: pytest.CaptureFixture) -> None:
+    run("sample", "--quick", "--seeds", "3")
+    printed = capsys.readouterr().out
+    assert "sample, seed 2" in printed
+    assert ["a", "11.0", "±", "1.0"] in [line.split() for line in printed.splitlines()]
+    assert "The claim holds here. The error is 11.0 ± 1.0 %." in printed
+    assert Path("runs/sample-seeds-quick/seed-2/result.json").is_file()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_record_runs_three_seeds_and_writes_a_file(capsys: pytest.CaptureFixture) -> None:
+    Path("CLAIMS.md").write_text("# Claims\n")
+    run("sample", "--record")
+    assert "recorded in claims/sample.json" in capsys.readouterr().out
+    assert json.loads(Path("claims/sample.json").read_text())["seeds"] == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_all_runs_every_experiment_and_skips_what_is_recorded(capsys: pytest.CaptureFixture) -> None:
+    Path("CLAIMS.md").write_text("# Claims\n")
+    run("--all", "--record", "--budget", "0s")
+    assert "left: sample\nTo continue: torchcaps reproduce --all --record --resume" in capsys.readouterr().out
+    run("--all", "--record", "--resume")
+    assert "ended: sample" in capsys.readouterr().out
+    run("--all", "--record", "--resume")
+    assert "skipped, finished before: sample" in capsys.readouterr().out
+
+
+def test_all_ends_with_an_error_if_one_has_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fails(study: Study) -> None:
+        raise RuntimeError("no such data")
+
+    monkeypatch.setattr(listing, "list_claims", lambda: [replace(SEEDED, run=fails)])
+    run("--all", code=1)
+    assert "failed: sample: RuntimeError: no such data" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sample", "--all"], "not both"),
+        (["sample", "--resume"], "--resume goes with --all"),
+        (["sample", "--seeds", "3", "--seed", "1"], "--seed runs one seed"),
+        (["sample", "--seeds", "0"], "--seeds must be 1 or more"),
+        (["sample", "--record", "--quick"], "the full form"),
+        (["sample", "--record", "--seeds", "2"], "at least 3 seeds"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture
+) -> None:
+    Path("CLAIMS.md").write_text("# Claims\n")
+    run(*words, code=2)
+    assert message in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_record_needs_a_checkout(capsys: pytest.CaptureFixture) -> None:
+    run("sample", "--record", code=2)
+    assert "no CLAIMS.md here" in capsys.readouterr().err

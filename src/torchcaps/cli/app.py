@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from torchcaps.cli.bench import bench
+from torchcaps.cli.claims import claims
 from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
@@ -64,7 +65,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab):
+for function in (
+    train,
+    evaluate,
+    predict,
+    reproduce,
+    compare,
+    results,
+    claims,
+    data,
+    models,
+    demo,
+    bench,
+    lab,
+):
     app.command(cls=Command)(function)
 
 

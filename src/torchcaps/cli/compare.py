@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torchcaps.experiments.compare.forms import Form
 
 RECORD = Path("results") / "compare.json"
+FIGURE = Path("docs") / "compare"
 
 
 def compare(
@@ -38,6 +39,10 @@ def compare(
         list[str] | None,
         typer.Option(help="Trunk; may be repeated. Default: preact, with --quick conv6."),
     ] = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(help="Compute only this part: digits, overlap, views or speed; may be repeated."),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3, with --quick 2.")] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time limit for one training; default: 8, with --quick 2.")
@@ -58,13 +63,18 @@ def compare(
         bool, typer.Option("--json", help="Print one JSON object with all numbers and nothing else.")
     ] = False,
     record: Annotated[
-        bool, typer.Option("--record", help=f"Write the numbers to {RECORD} too; run it in a checkout.")
+        bool,
+        typer.Option(
+            "--record",
+            help=f"Write all cells to {RECORD} and the figure to {FIGURE}.png; run it in a checkout.",
+        ),
     ] = False,
 ) -> None:
     """Compare routings on the same trunk, data and budget, beside baselines.
 
     Average pooling, a dense layer and uniform routing on the same trunk are always in the table. A comparison
-    that was stopped continues when the same command is run again; what is finished is not computed again.
+    that was stopped continues when the same command is run again; what is finished is not computed again. In
+    a checkout, cells in results/compare.json count as finished.
 
     [bold]Examples[/bold]
 
@@ -92,13 +102,13 @@ def compare(
     if report is None:
         form = chosen_form(quick, full)
         folder = out or RUNS / ("compare-quick" if quick else "compare")
-        status = run(form, routings, pose, trunk, seeds, minutes, folder, data_dir, quiet=as_json)
-    elif quick or full or routings or pose or trunk or seeds or minutes or out:
+        status = run(form, routings, pose, trunk, part, seeds, minutes, folder, data_dir, quiet=as_json)
+    elif quick or full or routings or pose or trunk or part or seeds or minutes or out:
         raise ValueError("--report draws a folder again as it is: it goes with --json and --record only")
     else:
         folder = report
     if status == "interrupted":
-        words = continuing(routings, quick, pose, trunk, seeds, minutes, out, data_dir)
+        words = continuing(routings, quick, pose, trunk, part, seeds, minutes, out, data_dir)
         typer.echo(f"Stopped; finished cells are kept. To continue: {shlex.join(words)}", err=as_json)
     try:
         table = write_report(folder)
@@ -110,11 +120,11 @@ def compare(
         typer.echo(json.dumps(table))
     else:
         show_table(folder)
-    if record and status == "ended":
-        from torchcaps.experiments.framework.storage import write_json
+    if record:
+        from torchcaps.experiments.compare.record import record_comparison
 
-        write_json(RECORD, table)
-        typer.echo(f"numbers in {RECORD}", err=as_json)
+        for path in record_comparison(folder, RECORD, FIGURE):
+            typer.echo(f"wrote {path}", err=as_json)
     if status == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -135,6 +145,7 @@ def run(
     routings: list[str] | None,
     poses: list[str] | None,
     trunks: list[str] | None,
+    parts: list[str] | None,
     seeds: int | None,
     minutes: float | None,
     folder: Path,
@@ -145,6 +156,7 @@ def run(
     """Compute all cells, with a bar on a terminal; returns `"ended"` or `"interrupted"`."""
     from torchcaps.cli.cells import CellProgress
     from torchcaps.experiments.compare.networks import choose_networks
+    from torchcaps.experiments.compare.record import read_record
     from torchcaps.experiments.compare.run import compare as compute
 
     networks = choose_networks(routings or form.routings, poses or (), trunks or (form.trunk,))
@@ -156,6 +168,8 @@ def run(
             folder,
             seeds=seeds,
             minutes=limit,
+            parts=parts or None,
+            known=read_record(RECORD),
             data_dir=None if data_dir is None else str(data_dir.absolute()),
             progress=progress,
         )
@@ -166,6 +180,7 @@ def continuing(
     quick: bool,
     poses: list[str] | None,
     trunks: list[str] | None,
+    parts: list[str] | None,
     seeds: int | None,
     minutes: float | None,
     out: Path | None,
@@ -173,11 +188,11 @@ def continuing(
 ) -> list[str]:
     """The command that continues a comparison.
 
-    >>> continuing(["em"], True, ["matrix"], None, 2, None, None, None)
+    >>> continuing(["em"], True, ["matrix"], None, None, 2, None, None, None)
     ['torchcaps', 'compare', 'em', '--quick', '--pose', 'matrix', '--seeds', '2']
     """
     words = ["torchcaps", "compare", *(routings or []), "--quick" if quick else "--full"]
-    for name, values in (("--pose", poses), ("--trunk", trunks)):
+    for name, values in (("--pose", poses), ("--trunk", trunks), ("--part", parts)):
         words += [word for value in values or [] for word in (name, value)]
     options: list[tuple[str, Any]] = [("--seeds", seeds), ("--minutes", minutes), ("--out", out)]
     for name, value in [*options, ("--data-dir", data_dir)]:

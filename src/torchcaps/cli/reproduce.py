@@ -3,11 +3,17 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from torchcaps.cli.train import INTERRUPTED, RUNS
+
+if TYPE_CHECKING:
+    from torchcaps.experiments.framework.queue import QueueResult
+    from torchcaps.experiments.framework.study import Claim
+
+FAILED = 1
 
 
 def reproduce(
@@ -18,8 +24,37 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small data, no download, at most 3 minutes on 2 CPU cores.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Output folder; default: runs/NAME.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Run all experiments with several seeds, the shortest first.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="With --all: leave out what is finished, or with --record what is recorded, with the same "
+            "settings.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Output folder; default: runs/NAME. With --all: the folder of all of them."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Run the seeds 0 to N-1 and write one report: every number with mean and deviation.",
+        ),
+    ] = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Write the outcome to claims/NAME.json; run it in a checkout. Full form, at least 3 seeds; "
+            "default: 5 for experiments under 10 minutes, else 3.",
+        ),
+    ] = False,
     data_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the data sets; default: $TORCHCAPS_DATA."),
@@ -37,48 +72,160 @@ def reproduce(
       torchcaps reproduce --list
       torchcaps reproduce two-digits --quick
       torchcaps reproduce two-digits --budget 1h
+      torchcaps reproduce two-digits --seeds 3 --record
+      torchcaps reproduce --all --resume --record --budget 8h
     """
     if show:
         from torchcaps.cli.tables import claim_table
 
         claim_table()
         return
-    if name is None:
-        raise ValueError("give the name of an experiment; torchcaps reproduce --list shows all names")
+    check_options(name, every=every, resume=resume, seed=seed, seeds=seeds, record=record)
     from torchcaps._extras import require
 
     # Checked before hours of training rather than when the figures are drawn.
     require("matplotlib", extra="figures", purpose="the report of an experiment")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
-    from torchcaps.experiments.framework.run import reproduce as run
-    from torchcaps.experiments.listing import find_claim
     from torchcaps.training.callbacks import parse_duration
 
     console = wide_console(soft_wrap=True)
+    options: dict[str, Any] = {
+        "quick": quick,
+        "data_dir": None if data_dir is None else str(data_dir.absolute()),
+        "budget": None if budget is None else parse_duration(budget),
+        "make_callback": partial(make_progress, alone=False),
+        "log": console.print,
+    }
+    again = partial(command, quick=quick, out=out, seed=seed, seeds=seeds, record=record, data_dir=data_dir)
+    if name is None:
+        run_all(console, out or RUNS, seeds, record, resume, again("--all"), options)
+        return
+    from torchcaps.experiments.listing import find_claim
+
     claim = find_claim(name)
-    folder = out or RUNS / (f"{name}-quick" if quick else name)
+    several = record or seeds is not None
+    folder = out or RUNS / folder_name(name, quick=quick, several=several)
     console.print(f"{claim.name}: {claim.claim} → {folder}")
-    result = run(
-        claim,
-        folder,
-        quick=quick,
-        seed=seed,
-        data_dir=None if data_dir is None else str(data_dir.absolute()),
-        budget=None if budget is None else parse_duration(budget),
-        make_callback=partial(make_progress, alone=False),
-        log=console.print,
+    result = (
+        run_several(claim, folder, seeds, record, options)
+        if several
+        else run_one(claim, folder, seed, options)
     )
     if result["status"] == "ended":
         show_result(console, result, folder)
+        if record:
+            from torchcaps.experiments.framework.record import record_claim
+
+            console.print(f"recorded in {record_claim(claim, folder)}; torchcaps claims writes the pages")
         return
-    console.print(f"To continue: {command(name, quick=quick, out=out, seed=seed, data_dir=data_dir)}")
+    console.print(f"To continue: {again(name)}")
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Path | None) -> str:
-    """The command that continues an experiment.
+def check_options(
+    name: str | None, *, every: bool, resume: bool, seed: int, seeds: int | None, record: bool
+) -> None:
+    """Refuse options that do not fit together, before anything is computed."""
+    if (name is None) != every:
+        raise ValueError(
+            "give the name of an experiment or --all, not both; torchcaps reproduce --list shows all names"
+        )
+    if resume and not every:
+        raise ValueError("--resume goes with --all: a single experiment always continues what was stopped")
+    if seed and (seeds is not None or record or every):
+        raise ValueError("--seed runs one seed; --seeds, --record and --all run the seeds from 0 on")
+    if record and not Path("CLAIMS.md").is_file():
+        raise ValueError(
+            "there is no CLAIMS.md here: --record writes to claims/ of a checkout, so run it there"
+        )
+
+
+def folder_name(name: str, *, quick: bool, several: bool) -> str:
+    """The folder of an experiment in `runs/`; several seeds have another one than a single seed.
+
+    >>> folder_name("votes", quick=False, several=True), folder_name("votes", quick=True, several=False)
+    ('votes-seeds', 'votes-quick')
+    """
+    return name + "-seeds" * several + "-quick" * quick
+
+
+def run_one(claim: Claim, folder: Path, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Run one seed."""
+    from torchcaps.experiments.framework.run import reproduce as run
+
+    return run(claim, folder, seed=seed, **options)
+
+
+def run_several(
+    claim: Claim, folder: Path, seeds: int | None, record: bool, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Run several seeds, by default as many as a record needs."""
+    from torchcaps.experiments.framework.record import check_recordable
+    from torchcaps.experiments.framework.seeds import reproduce_seeds, seeds_needed
+
+    count = seeds_needed(claim) if seeds is None else seeds
+    if record:
+        check_recordable(claim, count, quick=options["quick"])
+    return reproduce_seeds(claim, folder, seeds=count, **options)
+
+
+def run_all(
+    console: Any,
+    out: Path,
+    seeds: int | None,
+    record: bool,
+    resume: bool,
+    again: str,
+    options: dict[str, Any],
+) -> None:
+    """Run all experiments, and say at the end what became of each."""
+    from torchcaps.experiments.framework.queue import run_queue
+    from torchcaps.experiments.framework.record import CLAIMS
+    from torchcaps.experiments.listing import list_claims
+
+    result = run_queue(
+        list_claims(),
+        lambda claim: out / folder_name(claim.name, quick=options["quick"], several=True),
+        seeds=seeds,
+        records=CLAIMS if record else None,
+        resume=resume,
+        **options,
+    )
+    show_queue(console, result)
+    if result.left:
+        console.print(f"To continue: {again} --resume")
+    if result.status == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if result.failed:
+        raise typer.Exit(FAILED)
+
+
+def show_queue(console: Any, result: QueueResult) -> None:
+    """Print which experiments have ended, were skipped, are left or failed."""
+    for title, names in (
+        ("ended", result.ended),
+        ("skipped, finished before", result.skipped),
+        ("left", result.left),
+    ):
+        if names:
+            console.print(f"{title}: {', '.join(names)}")
+    for name, message in result.failed.items():
+        console.print(f"failed: {name}: {message}")
+
+
+def command(
+    name: str,
+    *,
+    quick: bool,
+    out: Path | None,
+    seed: int,
+    data_dir: Path | None,
+    seeds: int | None = None,
+    record: bool = False,
+) -> str:
+    """The command that continues an experiment, or with `--all` as its name all of them.
 
     >>> command("votes", quick=True, out=Path("my votes"), seed=1, data_dir=None)
     "torchcaps reproduce votes --quick --out 'my votes' --seed 1"
@@ -86,17 +233,20 @@ def command(name: str, *, quick: bool, out: Path | None, seed: int, data_dir: Pa
     words = ["torchcaps", "reproduce", name, *["--quick"] * quick]
     words += ["--out", str(out)] if out else []
     words += ["--seed", str(seed)] if seed else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--record"] * record
     return shlex.join(words + (["--data-dir", str(data_dir)] if data_dir else []))
 
 
 def show_result(console: Any, result: dict[str, Any], folder: Path) -> None:
     """Print tables and verdicts, with numbers written as in the report, and the path of the report."""
     from torchcaps.cli.tables import plain_table
-    from torchcaps.experiments.framework.formatting import format_column, is_number
+    from torchcaps.experiments.framework.formatting import cell_from_json, format_column, is_number
 
     for table in result["tables"]:
         console.print(f"\n[bold]{table['title']}[/bold]")
-        columns = list(zip(*table["rows"])) or [() for _ in table["columns"]]
+        rows = [[cell_from_json(cell) for cell in row] for row in table["rows"]]
+        columns = list(zip(*rows)) or [() for _ in table["columns"]]
         printed = plain_table(
             *(
                 f">{name}" if any(map(is_number, cells)) else name

@@ -167,4 +167,6 @@ CLAIM = Claim(
     quick_data="scikit-learn's digits",
     minutes=90,
     run=run,
+    published="Table 1, on smallNORB: 1.8 % with 3 iterations and spread loss; 9.7 % with 1 iteration, "
+    "2.6 % without coordinates, 2.9 % with vector poses, 5.8 % with cross-entropy",
 )

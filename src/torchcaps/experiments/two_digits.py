@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -50,15 +51,8 @@ def run(study: Study) -> None:
         "(“over 90 %” for capsules).",
         marked=[len(rows), len(rows) + 1],
     )
-    best_two, above_half = ({name: row[column] for name, row in zip(NETWORKS, rows)} for column in (3, 4))
+    above_half = {name: row[4] for name, row in zip(NETWORKS, rows)}
     draw_examples(study, models, pairs)
-    study.add_verdict(
-        all(correct[DYNAMIC] > correct[POOLED] + MIN_LEAD for correct in (best_two, above_half)),
-        f"Capsules recognize both digits in {percent(best_two[DYNAMIC])} of the pairs, a CNN with the same "
-        f"number of parameters in {percent(best_two[POOLED])}. If both scores must be above 0.5, it is "
-        f"{percent(above_half[DYNAMIC])} and {percent(above_half[POOLED])}. (Criterion: capsules lead by "
-        f"more than {MIN_LEAD} points in both.)",
-    )
     if above_half[DYNAMIC] - above_half[UNIFORM] < 5:
         study.add_text(
             "Routing is not the reason here: capsules with uniform coupling, which ignores agreement, reach "
@@ -66,6 +60,20 @@ def run(study: Study) -> None:
             "votes of each class separately, so that a second digit adds to its own class and does not "
             "lower the others. Average pooling does not do this."
         )
+
+
+def judge(numbers: Mapping[str, float]) -> tuple[bool, str]:
+    """Whether capsules recognize two digits clearly more often than the CNN."""
+    best_two, above_half = (
+        {name: numbers[f"{name}.{key}"] for name in (DYNAMIC, POOLED)} for key in ("both", "above_half")
+    )
+    return (
+        all(correct[DYNAMIC] > correct[POOLED] + MIN_LEAD for correct in (best_two, above_half)),
+        f"Capsules recognize both digits in {percent(best_two[DYNAMIC])} of the pairs, a CNN with the same "
+        f"number of parameters in {percent(best_two[POOLED])}. If both scores must be above 0.5, it is "
+        f"{percent(above_half[DYNAMIC])} and {percent(above_half[POOLED])}. (Criterion: capsules lead by "
+        f"more than {MIN_LEAD} points in both.)",
+    )
 
 
 def base_recipe(study: Study) -> Recipe:
@@ -142,4 +150,6 @@ CLAIM = Claim(
     quick_data="scikit-learn's digits",
     minutes=25,
     run=run,
+    judge=judge,
+    published="essay: capsules over 90 % of the pairs, CNN 40 %, and 10 % with both scores above 0.5",
 )

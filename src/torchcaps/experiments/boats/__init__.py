@@ -137,4 +137,5 @@ CLAIM = Claim(
     quick_data="generated scenes, fewer of them",
     minutes=3,
     run=run,
+    published="the essays give no numbers",
 )

@@ -89,19 +89,28 @@ def frame_of(form: Form) -> dict[str, dict[str, Any]]:
     return as_json(frame)
 
 
-def plan_cells(form: Form, networks: Sequence[Network], seeds: int) -> list[Cell]:
+def plan_cells(
+    form: Form, networks: Sequence[Network], seeds: int, parts: Sequence[str] | None = None
+) -> list[Cell]:
     """All cells, in the order of their computation: one seed of all networks, then the next seed.
 
     Speed is measured once for each network, before the first training.
+
+    Args:
+        form: data and budget.
+        networks: what is compared.
+        seeds: number of seeds.
+        parts: parts of the data, `"speed"` included; by default all.
     """
     frame = frame_of(form)
 
     def cell(network: Network, part: str, seed: int) -> Cell:
         return Cell(network, part, seed, frame[part], model_options(network, form.types))
 
-    return [cell(network, SPEED, 0) for network in networks] + [
+    cells = [cell(network, SPEED, 0) for network in networks] + [
         cell(network, part, seed) for seed in range(seeds) for network in networks for part in form.parts
     ]
+    return [each for each in cells if parts is None or each.part in parts]
 
 
 def result_path(out: Path, cell: Cell) -> Path:

@@ -6,7 +6,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from torchcaps.experiments.compare.networks import UNIFORM
-from torchcaps.experiments.compare.summary import Measure, Row, Summary
+from torchcaps.experiments.compare.summary import MEASURES, Measure, Row, Summary
 from torchcaps.experiments.framework.figures import (
     BLUE,
     DARK,
@@ -59,6 +59,46 @@ def draw_costs(summary: Summary, measure: Measure) -> Any | None:
         axes.margins(x=0.15, y=0.12)
     handles, labels = right.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize=8, frameon=False)
+    return figure
+
+
+def draw_overview(summary: Summary) -> Any:
+    """All tests side by side, one line per network: mean and deviation over seeds, a color for each trunk."""
+    measures = [each for each in MEASURES if any(each.key in row.values for row in summary.rows)]
+    names = list(dict.fromkeys(row.network.title(with_trunk=False) for row in summary.rows))
+    figure = new_figure(1.9 + 1.25 * len(measures), 0.9 + 0.24 * len(names))
+    panels = add_axes(figure, 1, len(measures), sharey=True)
+    for axes, measure in zip(panels, measures):
+        for row in summary.rows:
+            values = row.values.get(measure.key)
+            if not values:
+                continue
+            color = COLORS[summary.trunks.index(row.network.trunk) % len(COLORS)]
+            axes.errorbar(
+                [mean(values)],
+                [names.index(row.network.title(with_trunk=False))],
+                xerr=[stdev(values)] if len(values) > 1 else None,
+                color=color,
+                marker="s" if row.network.is_baseline else "o",
+                markerfacecolor="white" if row.network.is_baseline else color,
+                markersize=4.5,
+                linestyle="none",
+                elinewidth=1.0,
+                label=row.network.trunk,
+            )
+        axes.set_title(measure.heading, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.margins(x=0.15)
+    panels[0].set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
+    panels[0].set_yticklabels(names, fontsize=7)
+    figure.supxlabel("right (%), mean ± standard deviation over seeds", fontsize=8)
+    if len(summary.trunks) > 1:
+        labeled = {
+            label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())
+        }
+        figure.legend(
+            labeled.values(), labeled, loc="outside upper right", ncols=4, fontsize=7, frameon=False
+        )
     return figure
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from torchcaps.experiments.compare.figures import draw_costs
-from torchcaps.experiments.compare.forms import FORMS, FULL
+from torchcaps.experiments.compare.forms import FORMS, FULL, SPEED
 from torchcaps.experiments.compare.networks import BASELINES, HEADS, UNIFORM, Network
 from torchcaps.experiments.compare.summary import (
     MEASURES,
     Measure,
     Row,
     Summary,
+    seeds_of,
     spread,
     summarize,
     winners,
@@ -191,12 +192,17 @@ def main_table(summary: Summary) -> Table:
     rows = [row_cells(summary, row, measures) for row in summary.rows]
     marked = [number for number, row in enumerate(summary.rows) if row.network.is_baseline]
     columns = ["network", *headings, "images/s", "peak MB", "parameters"]
+    if summary.partial:
+        columns.append("seeds")
+        rows = [[*cells, seeds_text(summary, row)] for cells, row in zip(rows, summary.rows)]
     return Table("All networks", columns, rows, caption(summary), marked)
 
 
 def caption(summary: Summary) -> str:
     """What the columns of the table are."""
     said = [
+        "Partial: not all cells are computed yet; the last column has the seeds of each part, and – is a "
+        "missing number." * summary.partial,
         seeds_sentence(summary),
         "Percentages of test images that are right; higher is better.",
         "Affine: digits that are also rotated, sheared and scaled, which no network was trained on.",
@@ -219,7 +225,13 @@ def caption(summary: Summary) -> str:
         "Parameters: for the part of single digits.",
         "Shaded: the baselines, which have no routing.",
     ]
-    return " ".join(said)
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def seeds_text(summary: Summary, row: Row) -> str:
+    """The seeds that a network has in each part: one number if they are the same."""
+    counts = [seeds_of(row, part) for part in summary.plan["frame"] if part != SPEED]
+    return str(counts[0]) if len(set(counts)) == 1 else "/".join(map(str, counts))
 
 
 def seeds_sentence(summary: Summary) -> str:
@@ -252,7 +264,7 @@ def row_cells(summary: Summary, row: Row, measures: Sequence[Measure]) -> list[A
         cells.append(None if both is None else Spread(both["mean"] or 0.0, both["sd"]))
     speed = row.speed
     if not speed:
-        return [*cells, None, None, None]
+        return [*cells, None, None, row.parameters]
     return [*cells, round(speed["train_per_second"]), round(speed["peak_mb"]), int(speed["parameters"])]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchcaps._checks import check_choice
 from torchcaps.experiments.compare.cells import (
     TRAINING,
     Cell,
+    digest_of,
     frame_of,
     is_finished,
     plan_cells,
@@ -55,6 +57,8 @@ def compare(
     *,
     seeds: int | None = None,
     minutes: float | None = None,
+    parts: Sequence[str] | None = None,
+    known: Mapping[str, dict[str, Any]] | None = None,
     data_dir: str | None = None,
     progress: Progress | None = None,
 ) -> str:
@@ -69,6 +73,8 @@ def compare(
         seeds: number of seeds; by default that of the form.
         minutes: time limit for the training of one cell; by default that of the form. A training that takes
             longer is recorded as failed, and continued when the comparison is run again.
+        parts: parts of the data to compute, `"speed"` included; by default all.
+        known: results of cells by the digest of their settings, see `read_record`. They count as finished.
         data_dir: folder of the data sets, if not in the usual places.
         progress: is told what happens.
 
@@ -80,16 +86,28 @@ def compare(
     seconds = 60 * (form.minutes if minutes is None else minutes)
     if seeds < 1 or seconds <= 0:
         raise ValueError(f"there must be at least 1 seed and some minutes, got {seeds} and {seconds / 60:g}")
+    for part in parts or ():
+        check_choice("part", part, (*form.parts, SPEED))
     open_folder(out)
     lock = RunLock(out)
     try:
-        cells = plan_cells(form, networks, seeds)
-        plan = {"form": form.name, "frame": frame_of(form), "seeds": seeds, "minutes": seconds / 60}
+        cells = plan_cells(form, networks, seeds, parts)
+        plan: dict[str, Any] = {
+            "form": form.name,
+            "frame": frame_of(form),
+            "seeds": seeds,
+            "minutes": seconds / 60,
+            "planned": [network._asdict() for network in networks],
+        }
         # The command may name private folders; the report gives one that computes the same networks.
         environment = {key: value for key, value in describe_environment().items() if key != "command"}
         write_json(out / PLAN, {**plan, "environment": environment, "seconds": spent(out)})
         # An error here, such as missing data, is the same for all cells, and the user has to know at once.
-        images = {name: load_part(name, part, data_dir) for name, part in form.parts.items()}
+        wanted = {cell.part for cell in cells}
+        images = {
+            name: load_part(name, part, data_dir) for name, part in form.parts.items() if name in wanted
+        }
+        take_known(out, cells, known or {})
         left = [cell for cell in cells if not is_finished(out, cell)]
         progress.on_estimate(estimate_cells(form, left, images, len(cells)))
         for cell in left:
@@ -101,6 +119,14 @@ def compare(
     finally:
         lock.release()
     return "ended"
+
+
+def take_known(out: Path, cells: Sequence[Cell], known: Mapping[str, dict[str, Any]]) -> None:
+    """Write the results of cells that another folder or machine has computed with the same settings."""
+    for cell in cells:
+        result = known.get(digest_of(cell.identity()))
+        if result is not None and not is_finished(out, cell):
+            write_result(out, cell, {"status": "ended", **result})
 
 
 def open_folder(out: Path) -> None:

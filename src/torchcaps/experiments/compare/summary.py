@@ -55,6 +55,7 @@ class Row:
         speed: values of the cell `speed`; empty if it is missing.
         validation: accuracy on validation images by part, one number per seed.
         train_seconds: time of training by part, one number per seed.
+        parameters: of the network for single digits; `None` if they were not trained.
     """
 
     network: Network
@@ -63,6 +64,7 @@ class Row:
     speed: dict[str, float] = field(default_factory=dict)
     validation: dict[str, list[float]] = field(default_factory=dict)
     train_seconds: dict[str, list[float]] = field(default_factory=dict)
+    parameters: int | None = None
 
 
 @dataclass
@@ -86,11 +88,21 @@ class Summary:
         """The trunks that occur."""
         return list(dict.fromkeys(row.network.trunk for row in self.rows))
 
+    @property
+    def partial(self) -> bool:
+        """Whether a planned network or some of its cells are missing."""
+        finished = [row.network._asdict() for row in self.rows]
+        if any(network not in finished for network in self.plan.get("planned", ())):
+            return True
+        parts = [part for part in self.plan["frame"] if part != SPEED]
+        return any(seeds_of(row, part) < self.plan["seeds"] for row in self.rows for part in parts)
+
     def to_table(self) -> dict[str, Any]:
         """All numbers, as JSON can hold them."""
         return {
             **self.plan,
             "test_images": self.counts,
+            "partial": self.partial,
             "networks": [
                 {
                     **row.network._asdict(),
@@ -122,10 +134,24 @@ def summarize(out: str | Path, plan_file: str = "compare.json") -> Summary:
     if not (out / plan_file).is_file():
         raise ValueError(f"{out} holds no comparison: there is no {plan_file} in it")
     plan = read_json(out / plan_file, "form", "frame", "environment")
+    return summarize_results(plan, read_results(out, plan["frame"]), str(out))
+
+
+def summarize_results(plan: dict[str, Any], results: list[dict[str, Any]], origin: str) -> Summary:
+    """Put the results of cells together.
+
+    Args:
+        plan: form, settings, environment and seconds.
+        results: of cells, as their files hold them.
+        origin: where they come from, for the message.
+
+    Raises:
+        ValueError: no cell is finished.
+    """
     rows: dict[Network, Row] = {}
     failures: list[tuple[str, str]] = []
     counts: dict[str, int] = {}
-    for result in read_results(out, plan["frame"]):
+    for result in results:
         cell = result["cell"]
         network = Network(**cell["network"])
         title = f"{network.title()}: {cell['part']}, seed {cell['seed']}"
@@ -137,14 +163,21 @@ def summarize(out: str | Path, plan_file: str = "compare.json") -> Summary:
             row.speed = result["values"]
             continue
         counts |= result["counts"]
+        if cell["part"] == "digits":
+            row.parameters = result["parameters"]
         for key, value in result["values"].items():
             if value is not None:
                 row.values.setdefault(key, []).append(value)
         row.validation.setdefault(cell["part"], []).append(result["validation"])
         row.train_seconds.setdefault(cell["part"], []).append(result["train_seconds"])
     if not rows:
-        raise ValueError(f"{out} has no finished cell yet; run the comparison first")
+        raise ValueError(f"{origin} has no finished cell yet; run the comparison first")
     return Summary(plan, sorted(rows.values(), key=lambda row: order(row.network)), failures, counts)
+
+
+def seeds_of(row: Row, part: str) -> int:
+    """How many seeds of a part a network has."""
+    return len(row.validation.get(part, ()))
 
 
 def order(network: Network) -> tuple[Any, ...]:

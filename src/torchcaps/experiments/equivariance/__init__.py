@@ -18,6 +18,7 @@ from torchcaps.experiments.equivariance.verdicts import (
     UNIFORM,
     Results,
     add_verdicts,
+    judge,
 )
 from torchcaps.experiments.framework.study import Claim, Study, count_parameters
 from torchcaps.models import Model
@@ -122,4 +123,6 @@ CLAIM = Claim(
     quick_data="scikit-learn's digits",
     minutes=30,
     run=run,
+    judge=judge,
+    published="the papers give no numbers",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torchcaps.experiments.framework.formatting import percent
 from torchcaps.experiments.framework.study import Study
 
@@ -12,16 +14,23 @@ Results = dict[str, dict[str, float]]
 """Results of `measure`, by features."""
 
 
-def add_verdicts(study: Study, results: Results) -> None:
-    """Whether lengths stay the same while poses change, and whether poses predict the change best."""
-    capsules, cnn, components = results[DECODED], results[POOLED], results[CNN_COMPONENTS]
-    study.add_verdict(
+def judge(numbers: Mapping[str, float]) -> tuple[bool, str]:
+    """Whether lengths stay the same while poses change."""
+    capsules, cnn = (
+        {key: numbers[f"{name}.{key}"] for key in ("score", "features")} for name in (DECODED, POOLED)
+    )
+    return (
         capsules["score"] < capsules["features"] / 3,
         "When digits are shifted, rotated and scaled, the length of the capsule of the true class changes by "
         f"{percent(capsules['score'])} and its pose by {percent(capsules['features'])}. The score of the CNN "
         f"changes by {percent(cnn['score'])} and its features by {percent(cnn['features'])}. (Criterion: the "
         "length changes by less than a third of the change of the pose.)",
     )
+
+
+def add_verdicts(study: Study, results: Results) -> None:
+    """Whether poses predict the change best, and whether routing is the reason."""
+    capsules, cnn, components = results[DECODED], results[POOLED], results[CNN_COMPONENTS]
     # Features that predict less than as many components of the pixels are of no use.
     better = capsules["mean"] > max(components["mean"], results[PIXELS]["mean"]) + 0.02
     study.add_verdict(

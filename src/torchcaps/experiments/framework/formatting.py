@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, isfinite, log10
+from math import ceil, floor, isfinite, log10
+from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 SIGNIFICANT_DIGITS = 4
@@ -14,6 +15,36 @@ class Spread(NamedTuple):
 
     mean: float
     sd: float | None
+    values: tuple[float, ...] = ()
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Mean and standard deviation of measured values.
+
+    >>> spread_of([1.0, 2.0, 3.0])
+    Spread(mean=2.0, sd=1.0, values=(1.0, 2.0, 3.0))
+    """
+    return Spread(mean(values), stdev(values) if len(values) > 1 else None, tuple(values))
+
+
+def cell_json(cell: Any) -> Any:
+    """A cell of a table as JSON can hold it; `cell_from_json` reads it.
+
+    >>> cell_json(spread_of([1.0, 3.0])) == {"mean": 2.0, "sd": 2 ** 0.5, "values": [1.0, 3.0]}
+    True
+    """
+    if isinstance(cell, Spread):
+        return {"mean": cell.mean, "sd": cell.sd, "values": list(cell.values)}
+    return cell
+
+
+def cell_from_json(cell: Any) -> Any:
+    """A cell of a table that `cell_json` wrote.
+
+    >>> cell_from_json(cell_json(spread_of([1.0, 3.0]))) == spread_of([1.0, 3.0])
+    True
+    """
+    return Spread(cell["mean"], cell["sd"], tuple(cell["values"])) if isinstance(cell, dict) else cell
 
 
 def percent(value: float) -> str:
@@ -45,7 +76,7 @@ def format_column(cells: Sequence[Any]) -> list[str]:
     """The cells of a table column as text, all decimal numbers with the same number of decimals.
 
     The largest number sets the number of decimals; a number that would be shown as 0 is written with an
-    exponent.
+    exponent. In a column with deviations, means have as many decimals as the largest deviation needs.
 
     >>> format_column([100.0, 98.789, 0.66081, None, "none"])
     ['100.00', '98.79', '0.66', '–', 'none']
@@ -53,15 +84,46 @@ def format_column(cells: Sequence[Any]) -> list[str]:
     (['2.9', '3.2'], ['1,234,567', '12'], ['0.5', '2.8e-09'])
     >>> format_column([Spread(97.25, 0.5), Spread(96.0, None), None])
     ['97.2 ± 0.5', '96.0', '–']
+    >>> format_column([Spread(0.523, 0.012), 0.79])
+    ['0.52 ± 0.01', '0.79']
     """
-    numbers = [cell.mean if isinstance(cell, Spread) else cell for cell in cells]
-    numbers = [number for number in numbers if isinstance(number, float) and isfinite(number)]
+    spreads = [cell for cell in cells if isinstance(cell, Spread)]
+    if spreads:
+        decimals = spread_decimals(spreads)
+        return [format_spread(cell, decimals) for cell in cells]
+    numbers = [cell for cell in cells if isinstance(cell, float) and isfinite(cell)]
     largest = max(map(abs, numbers), default=0.0)
     # 100 gets as many decimals as 99: most numbers are percentages, and 100 % is one of them.
     decimals = max(0, SIGNIFICANT_DIGITS - ceil(log10(largest))) if largest else 0
     # No zeros that were not measured: published numbers often have one decimal.
     decimals = min(decimals, max((needed_decimals(number, decimals) for number in numbers), default=0))
     return [format_cell(cell, decimals, largest) for cell in cells]
+
+
+def spread_decimals(spreads: Sequence[Spread]) -> int:
+    """Decimals of means and deviations: one digit of the largest deviation, and never fewer than one decimal.
+
+    The deviation of a few seeds is not known better than that.
+
+    >>> spread_decimals([Spread(97.2, 0.5)]), spread_decimals([Spread(0.5, 0.012), Spread(0.7, None)])
+    (1, 2)
+    """
+    largest = max((abs(each.sd or 0.0) for each in spreads), default=0.0)
+    return min(6, max(1, -floor(log10(largest)))) if largest and isfinite(largest) else 1
+
+
+def format_spread(value: Any, decimals: int) -> str:
+    """One cell of a column that has deviations.
+
+    >>> format_spread(Spread(12.34, 0.5), 1), format_spread(90.0, 1), format_spread(4.25, 1)
+    ('12.3 ± 0.5', '90', '4.25')
+    """
+    if isinstance(value, Spread):
+        return f"{value.mean:,.{decimals}f}" + (f" ± {value.sd:.{decimals}f}" if value.sd is not None else "")
+    if isinstance(value, float) and isfinite(value):
+        # A published number, or one that is the same for every seed: no zeros that were not measured.
+        return f"{value:,.{needed_decimals(value, max(decimals, 2))}f}"
+    return format_cell(value, 0, 0.0)
 
 
 def needed_decimals(value: float, most: int) -> int:
@@ -77,7 +139,7 @@ def format_cell(value: Any, decimals: int, largest: float) -> str:
     """One cell as text.
 
     Args:
-        value: number, text, `Spread`, `True`, `False` or `None`.
+        value: number, text, `True`, `False` or `None`.
         decimals: decimals of the column.
         largest: largest number of the column.
 
@@ -91,9 +153,6 @@ def format_cell(value: Any, decimals: int, largest: float) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, Spread):
-        # One decimal: the deviation of a few seeds is not known better.
-        return f"{value.mean:.1f}" + (f" ± {value.sd:.1f}" if value.sd is not None else "")
     if not isinstance(value, float):
         return str(value)
     if 0 < largest < 1e-3:

@@ -27,6 +27,8 @@ TERMS = (
 def report_html(claim: Claim, result: dict[str, Any], items: Sequence[ReportItem]) -> str:
     """The whole page: verdicts first, then all other items in their order."""
     form = "quick form, on small data" if result["quick"] else "full form"
+    if len(result.get("seeds", ())) > 1:
+        form += f", {len(result['seeds'])} seeds"
     header = f"""<p class="kind">torchcaps · {escape(form)}</p>
 <h1>{text_html(capitalize_first(claim.claim))}</h1>
 <p class="source">{escape(claim.source)}</p>
@@ -143,7 +145,10 @@ def figure_html(figure: Figure) -> str:
 def footer_html(claim: Claim, result: dict[str, Any]) -> str:
     """The command, machine and versions that the numbers come from."""
     command = f"torchcaps reproduce {claim.name}" + " --quick" * result["quick"]
-    command += f" --seed {result['seed']}" if result["seed"] else ""
+    if "seeds" in result:
+        command += f" --seeds {len(result['seeds'])}"
+    elif result["seed"]:
+        command += f" --seed {result['seed']}"
     return origin_html(command, result["seconds"], result["environment"], "numbers, recipes", "result.json")
 
 

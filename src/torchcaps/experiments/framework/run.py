@@ -8,7 +8,7 @@ from typing import Any
 
 from torchcaps.experiments.framework.report import report_html
 from torchcaps.experiments.framework.storage import add_seconds, open_folder, write_json, write_text
-from torchcaps.experiments.framework.study import Claim, Study, StudyStopped
+from torchcaps.experiments.framework.study import Claim, ReportItem, Study, StudyStopped, Verdict
 from torchcaps.training.callbacks import Callback
 from torchcaps.training.run import describe_environment
 
@@ -43,6 +43,31 @@ def reproduce(
         The content of `result.json`; its `status` is `"ended"`, `"budget"` or `"interrupted"`. After the
         last two, the same call continues the experiment.
     """
+    result, _ = run_study(
+        claim,
+        out,
+        quick=quick,
+        seed=seed,
+        data_dir=data_dir,
+        budget=budget,
+        make_callback=make_callback,
+        log=log,
+    )
+    return result
+
+
+def run_study(
+    claim: Claim,
+    out: str | Path,
+    *,
+    quick: bool,
+    seed: int,
+    data_dir: str | None,
+    budget: float | None,
+    make_callback: Callable[[], Callback],
+    log: Callable[[str], None],
+) -> tuple[dict[str, Any], list[ReportItem]]:
+    """The same as `reproduce`; returns the items of the report too, none if it was stopped."""
     if seed < 0:
         raise ValueError(f"--seed must be 0 or more, got {seed}")
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
@@ -63,12 +88,13 @@ def reproduce(
         claim.run(study)
     except StudyStopped as stop:
         log(str(stop))
-        return {"name": claim.name, "status": stop.status, "message": str(stop)}
+        return {"name": claim.name, "status": stop.status, "message": str(stop)}, []
     except KeyboardInterrupt:
         # A training run stops and saves by itself; this is between two of them, and the cache stays valid.
-        return {"name": claim.name, "status": "interrupted", "message": "stopped (interrupted)"}
+        return {"name": claim.name, "status": "interrupted", "message": "stopped (interrupted)"}, []
     finally:
         seconds = add_seconds(study.out, time.monotonic() - start)
+    judge_numbers(claim, study)
     result = {
         "name": claim.name,
         "status": "ended",
@@ -83,7 +109,14 @@ def reproduce(
     }
     write_json(study.out / "result.json", result)
     write_text(study.out / "report.html", report_html(claim, result, study.items))
-    return result
+    return result, study.items
+
+
+def judge_numbers(claim: Claim, study: Study) -> None:
+    """Add the verdict on the claim, if the claim is decided by its numbers and has no verdict yet."""
+    decided = any(isinstance(item, Verdict) and not item.question for item in study.items)
+    if claim.judge is not None and not decided:
+        study.items.insert(0, Verdict(*claim.judge(study.numbers)))
 
 
 def library_versions() -> dict[str, str | None]:

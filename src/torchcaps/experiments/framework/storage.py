@@ -81,14 +81,14 @@ def as_json(table: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(table))
 
 
-def open_folder(out: Path, name: str, *, quick: bool, seed: int) -> None:
+def open_folder(out: Path, name: str, *, quick: bool, seed: int | None) -> None:
     """Create the folder of an experiment, or check that it belongs to the same experiment.
 
     Args:
         out: the folder.
         name: name of the experiment.
         quick: whether this is its quick form.
-        seed: its random seed.
+        seed: its random seed; `None` for several seeds, each in a folder of its own inside `out`.
 
     Raises:
         ValueError: `out` is a file, or holds a training run or another experiment.
@@ -114,8 +114,9 @@ def open_folder(out: Path, name: str, *, quick: bool, seed: int) -> None:
     existing = read_json(path, "name", "quick", "seed")
     if (existing["name"], existing["quick"], existing["seed"]) != (name, quick, seed):
         form = "quick" if existing["quick"] else "full"
+        seeds = "several seeds" if existing["seed"] is None else f"seed {existing['seed']}"
         raise ValueError(
-            f"{out} holds the {form} form of {existing['name']} with seed {existing['seed']}: "
+            f"{out} holds the {form} form of {existing['name']} with {seeds}: "
             "give another --out, or remove that folder"
         )
 

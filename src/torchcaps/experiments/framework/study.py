@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +12,7 @@ from torch import nn
 
 import torchcaps
 from torchcaps.errors import RunError
+from torchcaps.experiments.framework.formatting import cell_json
 from torchcaps.experiments.framework.storage import (
     as_json,
     check_same_recipe,
@@ -44,6 +45,13 @@ class Claim:
         quick_data: what the quick form uses; it needs no download.
         minutes: estimated time of the full form on 2 CPU cores.
         run: the experiment; it adds its results to the study.
+        judge: decides the claim from the numbers of the study alone: `True`, `False` or `None` for "in part",
+            and a sentence. With several seeds it is given the means. `run` then adds no verdict on the claim
+            itself, only on further questions. Without it, `run` adds the verdict, and several seeds are
+            counted.
+        deterministic: whether every seed gives the same numbers, so that one is enough.
+        published: the published numbers in a few words; by default the marked rows of the tables.
+        figure: name of the figure that stands for the claim; by default the first one.
     """
 
     name: str
@@ -53,6 +61,10 @@ class Claim:
     quick_data: str
     minutes: int
     run: Callable[[Study], None]
+    judge: Callable[[Mapping[str, float]], tuple[bool | None, str]] | None = None
+    deterministic: bool = False
+    published: str = ""
+    figure: str = ""
 
 
 class Text(NamedTuple):
@@ -358,20 +370,33 @@ class Study:
         self.items.append(Verdict(holds, sentence, question))
 
     def results(self) -> dict[str, Any]:
-        """Numbers, verdicts, tables and recipes, as JSON can hold them."""
+        """Numbers, verdicts, tables, names of figures and recipes, as JSON can hold them."""
         verdicts = [each for each in self.items if isinstance(each, Verdict)]
         return {
             "numbers": self.numbers,
             "verdicts": [
-                {"holds": each.holds, "heading": each.heading, "sentence": each.sentence} for each in verdicts
+                {
+                    "holds": each.holds,
+                    "heading": each.heading,
+                    "sentence": each.sentence,
+                    "question": each.question,
+                }
+                for each in verdicts
             ],
-            "tables": [
-                {"title": each.title, "columns": each.columns, "rows": each.rows}
+            "tables": [table_json(each) for each in self.items if isinstance(each, Table)],
+            "figures": [
+                {"name": each.name, "file": each.path.relative_to(self.out).as_posix()}
                 for each in self.items
-                if isinstance(each, Table)
+                if isinstance(each, Figure)
             ],
             "recipes": self.recipes,
         }
+
+
+def table_json(table: Table) -> dict[str, Any]:
+    """A table as JSON can hold it, without its caption."""
+    rows = [[cell_json(cell) for cell in row] for row in table.rows]
+    return {"title": table.title, "columns": table.columns, "rows": rows, "marked": table.marked}
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -17,7 +17,14 @@ from torchcaps.experiments.framework.statistics import (
 )
 from torchcaps.experiments.framework.study import Claim, Study, count_parameters
 from torchcaps.experiments.viewpoints.figures import draw_by_view, draw_epochs, draw_views
-from torchcaps.experiments.viewpoints.verdicts import CAPSULES, CNN, UNROUTED, add_verdicts, error_ratio
+from torchcaps.experiments.viewpoints.verdicts import (
+    CAPSULES,
+    CNN,
+    UNROUTED,
+    add_verdicts,
+    error_ratio,
+    judge,
+)
 from torchcaps.training import Recipe, evaluate, load_recipe, load_weights
 
 # The recipe of each network, and how it is changed. EM with one iteration has uniform coupling.
@@ -174,4 +181,5 @@ CLAIM = Claim(
     quick_data="rendered toys, a few views",
     minutes=60,
     run=run,
+    judge=judge,
 )

@@ -89,4 +89,5 @@ CLAIM = Claim(
     quick_data="scikit-learn's digits",
     minutes=45,
     run=run,
+    published="Figure 2 of the paper: histograms without numbers",
 )

@@ -1,0 +1,192 @@
+"""Outcomes on record: from the folder of an experiment with several seeds to `claims/NAME.json`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torchcaps
+from torchcaps.errors import RunError
+from torchcaps.experiments.framework.formatting import cell_from_json, format_cell, needed_decimals
+from torchcaps.experiments.framework.seeds import FEWEST, code_digest
+from torchcaps.experiments.framework.storage import read_json, write_json
+from torchcaps.experiments.framework.study import Claim
+from torchcaps.training.run import sessions_of
+
+CLAIMS = Path("claims")
+MAX_BYTES = 60_000  # of the figure of a claim
+WIDTHS = (720, 540, 400, 300)  # of a figure that is stored as pixels
+ENVIRONMENT = ("python", "torch", "torchcaps", "numpy", "scikit-learn", "processor", "device", "threads")
+
+
+def check_recordable(claim: Claim, seeds: int, *, quick: bool) -> None:
+    """Refuse a record that proves too little, before hours are spent on it.
+
+    Raises:
+        ValueError: the form is the quick one, or there are too few seeds.
+    """
+    if quick:
+        raise ValueError(
+            "--record is for the full form: the quick form shows that an experiment runs, not more"
+        )
+    if seeds < FEWEST and not claim.deterministic:
+        raise ValueError(
+            f"--record needs at least {FEWEST} seeds, got {seeds}: chance differs from seed to seed"
+        )
+
+
+def record_claim(claim: Claim, run: str | Path, folder: str | Path = CLAIMS) -> Path:
+    """Write the outcome of an experiment to the folder of records, and its main figure beside it.
+
+    Args:
+        claim: the experiment.
+        run: its folder, of `reproduce_seeds`.
+        folder: of the records, one JSON file per claim.
+
+    Returns:
+        The file written.
+
+    Raises:
+        RunError: the experiment has not ended.
+        ValueError: the result is that of the quick form or has too few seeds.
+    """
+    run, folder = Path(run), Path(folder)
+    path = run / "result.json"
+    result = read_json(path, "status", "name") if path.is_file() else {}
+    if result.get("status") != "ended" or "seeds" not in result or result["name"] != claim.name:
+        raise RunError(f"{run} holds no result of {claim.name} with several seeds: run it to its end first")
+    check_recordable(claim, len(result["seeds"]), quick=result["quick"])
+    environment = result["environment"]
+    git = environment.get("git") or {}
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / f"{claim.name}.json"
+    table = {
+        "name": claim.name,
+        "claim": claim.claim,
+        "source": claim.source,
+        "data": result["data"],
+        "command": f"torchcaps reproduce {claim.name} --seeds {len(result['seeds'])}",
+        "commit": git.get("commit"),
+        "changed": git.get("changed"),
+        "trained_at": training_commits(run),
+        "code": result["code"],
+        "date": environment["started"][:10],
+        "seeds": result["seeds"],
+        "hours": round(result["seconds"] / 3600, 3),
+        "verdicts": result["verdicts"],
+        "published": [claim.published] if claim.published else marked_rows(result["tables"]),
+        "numbers": result["numbers"],
+        "tables": result["tables"],
+        "figure": copy_figure(claim, result["figures"], run, folder),
+        "environment": {name: environment.get(name) for name in ENVIRONMENT},
+    }
+    write_json(written, table)
+    return written
+
+
+def is_recorded(claim: Claim, seeds: int, folder: str | Path = CLAIMS) -> bool:
+    """Whether there is a record of at least so many seeds, from this version and the present code."""
+    path = Path(folder) / f"{claim.name}.json"
+    try:
+        table = read_json(path, "seeds", "code", "environment")
+    except (OSError, ValueError):
+        return False
+    return has_same_settings(claim, seeds, table)
+
+
+def is_finished(claim: Claim, seeds: int, run: str | Path, *, quick: bool) -> bool:
+    """Whether the folder of an experiment holds such a result."""
+    try:
+        table = read_json(Path(run) / "result.json", "status", "seeds", "quick", "code", "environment")
+    except (OSError, ValueError):
+        return False
+    return table["quick"] == quick and has_same_settings(claim, seeds, table)
+
+
+def has_same_settings(claim: Claim, seeds: int, table: dict[str, Any]) -> bool:
+    """Whether a result or a record comes from enough seeds and the present code."""
+    same_version = table["environment"].get("torchcaps") == torchcaps.__version__
+    return same_version and len(table["seeds"]) >= seeds and table["code"] == code_digest(claim)
+
+
+def training_commits(run: Path) -> list[str]:
+    """The commits at which the networks of an experiment were trained, oldest first."""
+    sessions = [
+        session
+        for path in run.glob("seed-*/trained/*/environment.json")
+        for session in sessions_of(path.parent)
+        if session.get("git")
+    ]
+    sessions.sort(key=lambda session: session["started"])
+    return list(dict.fromkeys(session["git"]["commit"] for session in sessions))
+
+
+def marked_rows(tables: Sequence[dict[str, Any]]) -> list[str]:
+    """The marked rows of tables, which are published numbers, as text.
+
+    >>> rows = [["ours", 3.0, 4], ["paper: CNN", 5.2, None]]
+    >>> marked_rows([{"columns": ["network", "error (%)", "epochs"], "rows": rows, "marked": [1]}])
+    ['paper: CNN: error 5.2 %']
+    """
+    texts = []
+    for table in tables:
+        for number in table["marked"]:
+            name, *cells = map(cell_from_json, table["rows"][number])
+            known = [
+                column_text(column, cell)
+                for column, cell in zip(table["columns"][1:], cells)
+                if cell is not None and column != "parameters"
+            ]
+            texts.append(f"{name}: {', '.join(known)}")
+    return texts
+
+
+def column_text(column: str, cell: Any) -> str:
+    """A cell with the name of its column; the unit of the column goes behind the number.
+
+    >>> column_text("error (%)", 5.2), column_text("FGSM (%)", "below chance"), column_text("epochs", 3)
+    ('error 5.2 %', 'FGSM below chance', 'epochs 3')
+    """
+    name = column.removesuffix(" (%)")
+    if isinstance(cell, float):
+        text = format_cell(cell, needed_decimals(cell, 2), abs(cell))
+    else:
+        text = format_cell(cell, 0, 0.0)
+    number = isinstance(cell, (int, float)) and name != column
+    return f"{name} {text}" + " %" * number
+
+
+def copy_figure(claim: Claim, figures: Sequence[dict[str, str]], run: Path, folder: Path) -> str | None:
+    """Copy the main figure of an experiment, as SVG if that is small enough, otherwise as a small PNG.
+
+    Returns:
+        Name of the file; `None` if the experiment has no figure.
+    """
+    for old in folder.glob(f"{claim.name}.*"):
+        if old.suffix in (".svg", ".png"):
+            old.unlink()
+    chosen = [each for each in figures if each["name"] == claim.figure] or list(figures)
+    if not chosen:
+        return None
+    source = run / chosen[0]["file"]
+    svg = source.with_suffix(".svg")
+    if svg.is_file() and svg.stat().st_size <= MAX_BYTES:
+        shutil.copyfile(svg, folder / f"{claim.name}.svg")
+        return f"{claim.name}.svg"
+    shrink_png(source.with_suffix(".png"), folder / f"{claim.name}.png")
+    return f"{claim.name}.png"
+
+
+def shrink_png(source: Path, target: Path) -> None:
+    """Write an image with fewer pixels and 64 colors, until it is small enough."""
+    from PIL import Image
+
+    image = Image.open(source).convert("RGB")
+    for width in WIDTHS:
+        size = min(width, image.width), round(image.height * min(width, image.width) / image.width)
+        small = image.resize(size, Image.Resampling.LANCZOS).quantize(64, dither=Image.Dither.NONE)
+        small.save(target, optimize=True)
+        if target.stat().st_size <= MAX_BYTES:
+            return

@@ -1,0 +1,147 @@
+"""An experiment with several seeds: each in a folder of its own, and one report of all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torchcaps.experiments.framework.combine import combine_items, combine_numbers, combine_verdicts
+from torchcaps.experiments.framework.report import report_html
+from torchcaps.experiments.framework.run import run_study
+from torchcaps.experiments.framework.storage import open_folder, write_json, write_text
+from torchcaps.experiments.framework.study import Claim, ReportItem, Table, Verdict, table_json
+from torchcaps.training.callbacks import Callback
+
+FEWEST = 3
+# Short experiments can afford more seeds.
+SHORT, SEEDS_IF_SHORT = 10, 5
+
+
+def seeds_needed(claim: Claim) -> int:
+    """How many seeds a record of a claim has, unless told otherwise."""
+    if claim.deterministic:
+        return 1
+    return SEEDS_IF_SHORT if claim.minutes < SHORT else FEWEST
+
+
+def reproduce_seeds(
+    claim: Claim,
+    out: str | Path,
+    *,
+    seeds: int,
+    quick: bool = False,
+    data_dir: str | None = None,
+    budget: float | None = None,
+    make_callback: Callable[[], Callback] = Callback,
+    log: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Run an experiment with the seeds 0 to `seeds` - 1, or continue it, and write one report of all.
+
+    Args:
+        claim: the experiment.
+        out: its folder; the folder of each seed is inside.
+        seeds: number of seeds. More seeds can be added later.
+        quick: small data and short training.
+        data_dir: folder of the data sets, if not in the usual places.
+        budget: seconds after which to save and stop.
+        make_callback: makes the callback of each training run.
+        log: called with a line of text when a step starts.
+
+    Returns:
+        The content of `result.json`, as of `reproduce`. Each number has its mean, its standard deviation and
+        its values, and each verdict the answers of all seeds.
+    """
+    if seeds < 1:
+        raise ValueError(f"--seeds must be 1 or more, got {seeds}")
+    out = Path(out)
+    open_folder(out, claim.name, quick=quick, seed=None)
+    start = time.monotonic()
+    results: list[dict[str, Any]] = []
+    runs: list[list[ReportItem]] = []
+    for seed in range(seeds):
+        log(f"{claim.name}, seed {seed}")
+        result, items = run_study(
+            claim,
+            out / f"seed-{seed}",
+            quick=quick,
+            seed=seed,
+            data_dir=data_dir,
+            budget=None if budget is None else max(0.0, start + budget - time.monotonic()),
+            make_callback=make_callback,
+            log=log,
+        )
+        if result["status"] != "ended":
+            return result
+        results.append(result)
+        runs.append(items)
+    result, items = combine_results(claim, results, runs)
+    write_json(out / "result.json", result)
+    write_text(out / "report.html", report_html(claim, result, items))
+    return result
+
+
+def combine_results(
+    claim: Claim, results: list[dict[str, Any]], runs: list[list[ReportItem]]
+) -> tuple[dict[str, Any], list[ReportItem]]:
+    """The result of all seeds, and the items of its report.
+
+    Args:
+        claim: the experiment.
+        results: of each seed.
+        runs: the items of each seed.
+    """
+    numbers: list[Mapping[str, float]] = [result["numbers"] for result in results]
+    verdicts = combine_verdicts(
+        [[item for item in run if isinstance(item, Verdict)] for run in runs], numbers, claim.judge
+    )
+    seeds = [result["seed"] for result in results]
+    items = combine_items(runs, seeds)
+    first = results[0]
+    figures = [{**each, "file": f"seed-{seeds[0]}/{each['file']}"} for each in first["figures"]]
+    combined = {
+        **{name: first[name] for name in ("name", "status", "claim", "source", "data", "quick")},
+        "seeds": seeds,
+        "seconds": round(sum(result["seconds"] for result in results), 1),
+        "numbers": combine_numbers(numbers),
+        "verdicts": [
+            {
+                "holds": verdict.holds,
+                "heading": verdict.heading,
+                "sentence": verdict.sentence,
+                "question": verdict.question,
+                "seeds": alone,
+            }
+            for verdict, alone in verdicts
+        ],
+        "tables": [table_json(item) for item in items if isinstance(item, Table)],
+        "figures": figures,
+        "recipes": first["recipes"],
+        "code": code_digest(claim),
+        "environment": results[-1]["environment"],
+    }
+    return combined, [*(verdict for verdict, _ in verdicts), *items]
+
+
+def code_digest(claim: Claim) -> str:
+    """The sha256 of a claim's own module or package, to see whether a result was made with the same code.
+
+    What the claim imports from elsewhere does not count.
+
+    Returns:
+        The digest; empty if the experiment was not read from a file.
+    """
+    try:
+        path = Path(inspect.getsourcefile(claim.run) or "")
+    except TypeError:
+        return ""
+    if not path.is_file():
+        return ""
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.relative_to(path.parent).as_posix()}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
