@@ -12,6 +12,7 @@ from torchcaps.cli.bench import bench
 from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
+from torchcaps.cli.doctor import doctor
 from torchcaps.cli.evaluate import evaluate
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
@@ -19,6 +20,7 @@ from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
+from torchcaps.cli.size import size
 from torchcaps.cli.train import train
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
@@ -64,7 +66,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab):
+COMMANDS = (
+    train,
+    evaluate,
+    predict,
+    reproduce,
+    compare,
+    results,
+    data,
+    models,
+    demo,
+    bench,
+    size,
+    doctor,
+    lab,
+)
+for function in COMMANDS:
     app.command(cls=Command)(function)
 
 
