@@ -127,14 +127,14 @@ def self_test() -> Rows:
                     loss = margin_loss(model(images, target).scores, target)
                     model.zero_grad()
                     loss.backward()
-                losses.append(float(loss))
+                losses.append(loss.item())
                 norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
                 slopes.append(float(torch.stack(norms).norm()))
             close = abs(losses[0] - losses[1]) <= 1e-4 and abs(slopes[0] / slopes[1] - 1) <= 1e-2
             what = "agree" if close else f"DIFFER: loss {losses[0]} and {losses[1]}, gradient {slopes}"
             found[name] = f"plain and fused {what}, {time.perf_counter() - started:.1f} s"
         except Exception as error:  # the report must be complete, whatever is broken
-            found[name] = f"FAILED: {type(error).__name__}: {error}"
+            found[name] = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}"
     return found
 
 

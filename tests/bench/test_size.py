@@ -103,13 +103,14 @@ def test_memory_is_what_a_process_needs(what: str, batch: int, form: str) -> Non
 
 def test_products_are_counted_by_their_formula() -> None:
     def make() -> tuple[nn.Module, Callable[[], Any]]:
-        layer = nn.Linear(30, 20)
-        images = torch.rand(7, 30)
+        layer = nn.Linear(300, 200)
+        images = torch.rand(700, 300)
         return nn.Sequential(layer), lambda: layer(images).sum().backward()
 
     size = count_step(make, form="plain")
     # Forward, and the gradient of the weight; the images have none. The rest is one operation per number.
-    assert 2 * 2 * 7 * 30 * 20 <= sum(c.flop for c in size.counts.values()) < 2 * 2 * 7 * 30 * 20 + 4000
+    products = 2 * 2 * 700 * 300 * 200
+    assert products <= sum(count.flop for count in size.counts.values()) < 1.05 * products
 
 
 def test_the_plain_form_stores_votes_and_the_fused_form_does_not() -> None:
@@ -125,7 +126,7 @@ def test_memory_of_the_fused_form_grows_with_children_and_parents_alone() -> Non
         count_step(layer_step("conv", n), form="fused", rate=1e12, bandwidth=1e12).peak for n in (16, 32)
     )
     assert 1.5 < twice / once <= 2.01
-    assert twice < 4 * 32 * 16 * 288 * 32 * 16 / 10
+    assert twice < 4 * 32 * 16 * 288 * 32 * 16 / 4
 
 
 def test_rows_of_a_network() -> None:
