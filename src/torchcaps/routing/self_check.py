@@ -127,7 +127,7 @@ def compare(name: str, layer: Layer, device: torch.device) -> list[Comparison]:
     routing = copy.deepcopy(layer.routing)
     with torch.no_grad():
         for parameter in routing.parameters():
-            parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
+            parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator))
     inputs = [tensor.to(device) for tensor in (pose, weight, activation)]
     routing = routing.to(device)
     with kernels.enabled():
