@@ -31,3 +31,11 @@ def test_bench_prints_a_table_and_keeps_other_parts_of_the_file(
 def test_an_unknown_part_is_an_error(run: Run, capsys: pytest.CaptureFixture) -> None:
     run("bench", "netwroks", code=2)
     assert "did you mean 'networks'" in capsys.readouterr().err
+
+
+def test_a_gpu_that_is_not_there_is_an_error(
+    run: Run, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    run("bench", "--device", "cuda", code=2)
+    assert "cannot use device 'cuda'" in capsys.readouterr().err

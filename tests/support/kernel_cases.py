@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -156,3 +157,23 @@ def assert_forms_agree(routing: Routing, case: Case) -> None:
             allowed = max(limit, 10 * difference(other, expected, floor))
             message = f"gradient by {name}" if kind else name
             assert difference(actual, expected, floor) <= allowed, message
+
+
+def operator(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Both passes as one function with gradients, as the operators of a GPU are."""
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
+            *outputs, kept = forward(*arguments)
+            ctx.arguments, ctx.kept = arguments, kept
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+            results = backward(*grads, ctx.kept, *ctx.arguments)
+            count = len(ctx.arguments)
+            pairs = zip(ctx.arguments, [*results, *[None] * (count - len(results))])
+            return tuple(grad if isinstance(value, Tensor) else None for value, grad in pairs)
+
+    return lambda *arguments: (*Function.apply(*arguments), None)

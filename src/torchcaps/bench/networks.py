@@ -10,12 +10,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from torchcaps.bench.measure import Row, gemm_rate, seconds
+from torchcaps.bench.measure import Row, gemm_rate, peak_memory, seconds
 from torchcaps.losses import margin_loss, reconstruction_loss
 from torchcaps.models import Model, create_model
 from torchcaps.models.capsnet import CapsNet
@@ -31,40 +30,27 @@ NETWORKS = {
 IMAGE_SIZE = {"matrix_capsnet": 32, "matrix_capsnet_small": 32}  # 28 for the others
 
 
-def network_rows(networks: Mapping[str, Iterable[int]] = NETWORKS, *, budget: float = 5.0) -> Iterator[Row]:
+def network_rows(
+    networks: Mapping[str, Iterable[int]] = NETWORKS, *, budget: float = 5.0, device: str = "cpu"
+) -> Iterator[Row]:
     """Measure networks, one row at a time.
 
-    `train/s` and `infer/s` are images per second. `peak MB` is the memory above that of the imported library.
+    `train/s` and `infer/s` are images per second. `peak MB` is the memory above that of the imported library,
+    or of the tensors on a GPU. Images are on the device before the time starts.
     `% of convs` is the speed of a training step relative to the network's two convolutions alone.
 
     Args:
         networks: batch sizes by model name.
         budget: seconds for each measurement.
+        device: where to measure.
     """
     for name, batch in ((name, batch) for name, batches in networks.items() for batch in batches):
-        command = [sys.executable, "-m", "torchcaps.bench.networks", name, str(batch), str(budget)]
+        command = [sys.executable, "-m", "torchcaps.bench.networks", name, str(batch), str(budget), device]
         environment = os.environ | {"TORCHCAPS_THREADS": str(torch.get_num_threads())}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
             raise RuntimeError(f"measuring {name} failed:\n{done.stderr[-2000:]}")
         yield json.loads(done.stdout)
-
-
-def peak_memory() -> float:
-    """The peak memory of this process, in MB.
-
-    On Linux, `ru_maxrss` of a child includes its parent's memory, so VmHWM is read there.
-
-    >>> peak_memory() > 10
-    True
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) / 1024
-    import resource  # not on Windows
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def training_step(model: Model, images: Tensor, target: Tensor) -> Callable[[], None]:
@@ -95,16 +81,17 @@ def convolution_step(model: CapsNet, images: Tensor) -> Callable[[], None]:
     return step
 
 
-def measure(name: str, batch: int, budget: float) -> Row:
+def measure(name: str, batch: int, budget: float, device: str = "cpu") -> Row:
     """Time one network in this process."""
-    imported = peak_memory()
+    imported = peak_memory(device)
     torch.manual_seed(0)
     size = IMAGE_SIZE.get(name, 28)
-    model = create_model(name, image_size=size)
-    images, target = torch.rand(batch, 1, size, size), torch.arange(batch) % 10
-    gemm = gemm_rate()
-    train = seconds(training_step(model, images, target), budget)
-    memory = peak_memory() - imported
+    model = create_model(name, image_size=size).to(device)
+    images = torch.rand(batch, 1, size, size).to(device)
+    target = torch.arange(batch, device=device) % 10
+    train = seconds(training_step(model, images, target), budget, device)
+    memory = peak_memory(device) - imported
+    gemm = gemm_rate(device)
 
     def infer() -> None:
         with torch.no_grad():
@@ -114,15 +101,15 @@ def measure(name: str, batch: int, budget: float) -> Row:
         "network": name,
         "batch": batch,
         "train/s": batch / train,
-        "infer/s": batch / seconds(infer, budget / 2),
+        "infer/s": batch / seconds(infer, budget / 2, device),
         "peak MB": memory,
         "GEMM GFLOP/s": gemm / 1e9,
     }
     if isinstance(model, CapsNet):
-        row["% of convs"] = 100 * seconds(convolution_step(model, images), budget) / train
+        row["% of convs"] = 100 * seconds(convolution_step(model, images), budget, device) / train
     return row
 
 
 if __name__ == "__main__":
     torch.set_num_threads(int(os.environ["TORCHCAPS_THREADS"]))
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])))

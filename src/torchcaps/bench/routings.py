@@ -109,6 +109,7 @@ def routing_rows(
     *,
     batch: int = 16,
     budget: float = 2.0,
+    device: str = "cpu",
 ) -> Iterator[Row]:
     """Measure routings in every geometry and form, one row at a time; milliseconds are per image.
 
@@ -117,6 +118,7 @@ def routing_rows(
         forms: of `FORMS`; a layer without a fused kernel has no such row.
         batch: images per batch.
         budget: seconds for each measurement.
+        device: where to measure.
 
     >>> row = next(routing_rows(["em"], ["plain"], batch=1, budget=0.0))
     >>> row["routing"], row["geometry"], row["form"]
@@ -124,8 +126,10 @@ def routing_rows(
     """
     for routing in routings:
         for geometry, case in cases(routing).items():
-            pose = torch.randn(batch, *case.pose, requires_grad=True)
-            children = Capsules(pose, torch.rand(pose.shape[:-1], requires_grad=True))
+            case.layer.to(device)
+            pose = torch.randn(batch, *case.pose, device=device, requires_grad=True)
+            activation = torch.rand(pose.shape[:-1], device=device, requires_grad=True)
+            children = Capsules(pose, activation)
             for form in forms:
                 if form != "fused" or has_kernel(case.layer, children):
                     row = measure(case.layer, children, form, work(routing, case), budget)
@@ -150,9 +154,10 @@ def measure(
             return forward()
 
     with nullcontext() if form == "fused" else kernels.disabled():
-        gemm = gemm_rate()
-        once = seconds(infer, budget)
-        both = seconds(lambda: forward().backward(), budget)
+        device = children.pose.device
+        gemm = gemm_rate(device)
+        once = seconds(infer, budget, device)
+        both = seconds(lambda: forward().backward(), budget, device)
     back = max(both - once, 1e-9)
     batch = len(children.pose)
     forward_rate, backward_rate = batch * work[0] / once, batch * work[1] / back

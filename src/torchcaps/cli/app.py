@@ -13,6 +13,7 @@ from torchcaps.cli.claims import claims
 from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
+from torchcaps.cli.doctor import doctor
 from torchcaps.cli.evaluate import evaluate
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
@@ -20,6 +21,7 @@ from torchcaps.cli.models import models
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
+from torchcaps.cli.size import size
 from torchcaps.cli.train import train
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
@@ -65,7 +67,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (
+COMMANDS = (
     train,
     evaluate,
     predict,
@@ -77,8 +79,11 @@ for function in (
     models,
     demo,
     bench,
+    size,
+    doctor,
     lab,
-):
+)
+for function in COMMANDS:
     app.command(cls=Command)(function)
 
 

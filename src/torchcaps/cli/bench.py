@@ -17,6 +17,7 @@ def bench(
     compiled: Annotated[
         bool, typer.Option("--compiled", help="Also measure torch.compile of the plain form.")
     ] = False,
+    device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda or cuda:1.")] = "cpu",
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure each number for a short time, for a rough idea.")
     ] = False,
@@ -32,6 +33,7 @@ def bench(
       torchcaps bench --quick
       torchcaps bench networks --threads 2 --json bench.json
       TORCHCAPS_KERNELS=off torchcaps bench networks
+      torchcaps bench --device cuda
     """
     import json as json_format
 
@@ -45,18 +47,19 @@ def bench(
     from torchcaps.cli.tables import number_table
     from torchcaps.routing import list_routings
 
+    benchmark.check_device(device)
     chosen = [check_choice("part", part, PARTS) for part in parts or PARTS]
     if threads is not None:
         torch.set_num_threads(threads)
     budget = 0.2 if quick else 2.0
     forms = ("plain", "compiled", "fused") if compiled else ("plain", "fused")
-    results: dict[str, Any] = {"machine": benchmark.machine()}
+    results: dict[str, Any] = {"machine": benchmark.machine(device)}
     console = Console()
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items() if value))
     measure = {
-        "routings": lambda: benchmark.routing_rows(list_routings(), forms, budget=budget),
-        "networks": lambda: benchmark.network_rows(NETWORKS, budget=2 * budget),
-        "scaling": lambda: benchmark.scaling_rows(budget=budget),
+        "routings": lambda: benchmark.routing_rows(list_routings(), forms, budget=budget, device=device),
+        "networks": lambda: benchmark.network_rows(NETWORKS, budget=2 * budget, device=device),
+        "scaling": lambda: benchmark.scaling_rows(budget=budget, device=device),
     }
     for part in chosen:
         results[part] = list(track(measure[part](), description=part, console=console, transient=True))

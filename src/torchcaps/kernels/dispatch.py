@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.library import CustomOpDef
 
+from torchcaps.kernels import trust
+
 native: ModuleType | None
 try:
     native, _missing = import_module("torchcaps.kernels._native"), ""
@@ -184,14 +186,21 @@ def fits(*tensors: Tensor | None) -> bool:
     dtype, device = present[0].dtype, present[0].device
     if any(tensor.dtype != dtype or tensor.device != device for tensor in present):
         return False
-    if device.type == "cuda":
+    if not torch.compiler.is_compiling() and _transformed():
+        return False
+    if is_gpu(device):
         if missing_on_gpu:
             return plain_on_gpu(missing_on_gpu)
         if dtype != torch.float32:
             return plain_on_gpu(f"poses are {dtype}, and the kernels are for torch.float32")
-    elif device.type != "cpu" or native is None or dtype not in (torch.float32, torch.float64):
-        return False
-    return torch.compiler.is_compiling() or not _transformed()
+        reason = trust.distrust(device)
+        return not reason or plain_on_gpu(reason)
+    return device.type == "cpu" and native is not None and dtype in (torch.float32, torch.float64)
+
+
+def is_gpu(device: torch.device) -> bool:
+    """Whether the Triton kernels are those for this device; PyTorch calls AMD's GPUs "cuda" too."""
+    return device.type == "cuda"
 
 
 _plain_on_gpu: dict[str, None] = {}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import torch
+
 from torchcaps._registry import Registry, suggest
+from torchcaps.kernels.trust import Comparison, register_check
 from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.dynamic import DynamicRouting
 from torchcaps.routing.em import EMRouting
@@ -30,6 +33,15 @@ register_routing("self_routing")(SelfRouting)
 register_routing("inverted_attention")(InvertedAttentionRouting)
 register_routing("sinkhorn")(SinkhornRouting)
 register_routing("variational")(VariationalRouting)
+
+
+def _self_check(device: torch.device) -> list[Comparison]:
+    from torchcaps.routing.self_check import check
+
+    return check(device)
+
+
+register_check(_self_check)
 
 
 def list_routings() -> list[str]:

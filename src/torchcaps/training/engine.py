@@ -24,7 +24,7 @@ from torchcaps.training.data import Images, has_several_labels, load_train
 from torchcaps.training.distributed import broadcast_choice, broadcast_weights, make_accelerator, split_batch
 from torchcaps.training.evaluation import evaluate
 from torchcaps.training.metrics import Evaluation
-from torchcaps.training.nonfinite import gradients_finite, raise_not_finite
+from torchcaps.training.nonfinite import LateCheck, gradients_finite, raise_not_finite
 from torchcaps.training.objective import Objective, Scored
 from torchcaps.training.optim import EMA, inverse_temperature_factor, lr_factor, make_optimizer
 from torchcaps.training.run import Run, choose_folder, now
@@ -67,11 +67,13 @@ class Engine:
             self.objective = torch.compile(self.wrapped, options=INLINE_VOTES)
         self.parameters = list(self.model.parameters())
         self.optimizer = make_optimizer(recipe.optimizer, self.parameters)
+        device = self.accelerator.device
+        # A GPU would have to be waited for at every step.
+        self.late_check = LateCheck(self.optimizer, device) if device.type == "cuda" else None
         self.average = EMA(self.model, recipe.training.ema_decay)
         self.routings = [each for each in self.model.modules() if hasattr(each, "inverse_temperature_factor")]
 
         # Sums of loss, images right and images: of this epoch, and of its part up to the latest record.
-        device = self.accelerator.device
         self.totals, self.recorded = new_totals(device), new_totals(device)
         folder = broadcast_choice(self.accelerator, lambda: str(choose_folder(out, name, resume=resume)))
         self.run = Run(folder, recipe, resume=resume, main=self.main)
@@ -132,6 +134,8 @@ class Engine:
                 self.use_images(images, position.epoch)
             for batch in self.batches.epoch(position.epoch, start=position.batch):
                 self.update(batch)
+                if position.step % AGREE_EVERY == 0:
+                    self.raise_if_late()
                 position.seconds = earlier + time.monotonic() - started
                 self.callbacks.on_step_end(position, self.totals)
                 if position.step % RECORD_EVERY == 0:
@@ -195,17 +199,11 @@ class Engine:
             loss += share.detach()
             if weight:
                 self.totals[1] += scored.right
-        if not gradients_finite(loss, self.parameters):
-            torch.manual_seed(seed)
-            self.objective = self.wrapped  # forward hooks do not fire in a compiled model
-            raise_not_finite(
-                self.run.failed,
-                self.model,
-                batch,
-                lambda: [self.forward(piece) for piece, _ in pieces],
-                step=position.step + 1,
-                main=self.main,
-            )
+        finite = gradients_finite(loss, self.parameters)
+        if self.late_check is not None:
+            self.late_check.add(finite)
+        elif not finite:
+            self.raise_fault(batch, position.step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         position.step += 1
@@ -214,6 +212,27 @@ class Engine:
         self.average.update(position.step)
         self.totals[0] += loss * (whole / processes)
         self.totals[2] += len(batch.labels)
+
+    def raise_if_late(self) -> None:
+        """End the run if a step since the last call was not finite; the weights are those before it."""
+        if self.late_check is None or not (steps := self.late_check.steps_since_fault()):
+            return
+        position = self.position
+        batch = next(self.batches.epoch(position.epoch, start=position.batch - steps))
+        torch.manual_seed(mixed(self.recipe.seed, position.step - steps, self.accelerator.process_index))
+        with self.accelerator.no_sync(self.wrapped):
+            self.accelerator.backward(self.forward(batch).loss)
+        self.raise_fault(batch, position.step - steps)
+
+    def raise_fault(self, batch: Batch, step: int) -> None:
+        """End a run whose loss or gradient was not finite in the update after `step`."""
+        torch.manual_seed(mixed(self.recipe.seed, step, self.accelerator.process_index))
+        self.objective = self.wrapped  # forward hooks do not fire in a compiled model
+        pieces = [piece for piece, _ in split_batch(batch, self.recipe.training.grad_accum_steps, 1, 1)]
+        raise_not_finite(
+            self.run.failed, self.model, batch, lambda: [self.forward(piece) for piece in pieces],
+            step=step + 1, main=self.main,
+        )  # fmt: skip
 
     def forward(self, piece: Batch) -> Scored:
         """Loss and number of right images of a piece of a batch."""
@@ -250,6 +269,7 @@ class Engine:
     def finish_epoch(self, images_per_second: float) -> None:
         """Test, record, keep the best model, and decide whether training is over."""
         position, stop = self.position, self.recipe.stop
+        self.raise_if_late()
         tested = None
         if self.data.validation is not None:
             started = time.monotonic()
@@ -288,6 +308,7 @@ class Engine:
     def save(self) -> None:
         """Write the latest model, then the state."""
         started = time.monotonic()
+        self.raise_if_late()
         totals = {"epoch": self.totals, "recorded": self.recorded}
         sums = {name: self.accelerator.reduce(each.clone()) for name, each in totals.items()}
         self.save_model(self.run.last)

@@ -27,6 +27,43 @@ def gradients_finite(loss: Tensor, parameters: list[nn.Parameter]) -> Tensor:
     return torch.isfinite(torch.stack([*norms, loss.detach().to(norms[0])] if norms else [loss])).all()
 
 
+class LateCheck:
+    """Finds steps that are not finite without waiting for a GPU at every step.
+
+    Reading a number waits for the device. So the first fault sets a flag there, and from then on the
+    optimizer, which reads the flag on the device, changes no weight. Every few steps the flag is read.
+
+    Args:
+        optimizer: a fused one of PyTorch, which skips a step where its `found_inf` is 1.
+        device: of the weights.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=1.0, fused=True)
+        >>> check = LateCheck(optimizer, weight.device)
+        >>> for slope in (0.25, float("nan"), 0.25):
+        ...     weight.grad = torch.tensor([slope])
+        ...     check.add(gradients_finite(weight.grad.sum(), [weight]))
+        ...     optimizer.step()
+        >>> check.steps_since_fault(), weight.item()
+        (2, 0.75)
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        self.late = torch.zeros((), device=device)
+        optimizer.found_inf = self.fault = torch.zeros((), device=device)  # type: ignore[attr-defined]
+        optimizer.grad_scale = None  # type: ignore[attr-defined]
+
+    def add(self, finite: Tensor) -> None:
+        """Add a step, before its update."""
+        self.fault.copy_(torch.maximum(self.fault, (~finite).to(self.fault)))
+        self.late += self.fault
+
+    def steps_since_fault(self) -> int:
+        """Number of steps since the first that was not finite, itself included; this waits for the device."""
+        return int(self.late)
+
+
 def first_fault(model: nn.Module, images: Tensor, forward: Callable[[], Any]) -> str:
     """Name the first value that is not finite: the batch, a parameter, a layer's output, or a gradient.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
 from torchcaps import kernels
-from torchcaps.kernels import dispatch
+from torchcaps.kernels import dispatch, trust
 from torchcaps.kernels import dynamic as kernel
 from torchcaps.routing import DynamicRouting, EMRouting
 from torchcaps.votes import DenseVotes
@@ -106,3 +107,41 @@ def test_importing_the_library_does_not_import_triton() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("difference", [0.0, 1.0])
+def test_the_check_runs_once_under_torch_compile(monkeypatch: pytest.MonkeyPatch, difference: float) -> None:
+    """A whole graph, with the kernel if it agrees and without if not; the CPU takes the place of a GPU."""
+    checks: list[torch.device] = []
+
+    def check(device: torch.device) -> list[trust.Comparison]:
+        checks.append(device)
+        return [trust.Comparison("layer", "pose", difference, 0.5)]
+
+    monkeypatch.setattr(dispatch, "is_gpu", lambda device: True)
+    monkeypatch.setattr(dispatch, "missing_on_gpu", "")
+    monkeypatch.setattr(dispatch, "_plain_on_gpu", {})
+    monkeypatch.setattr(trust, "is_present", lambda device: True)
+    monkeypatch.setattr(trust, "_reasons", {})
+    monkeypatch.setattr(trust, "_check", check)
+    monkeypatch.setattr(trust, "read_report", lambda path: None)
+    monkeypatch.setattr(trust, "write_report", lambda *arguments: None)
+    names: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> torch.fx.GraphModule:
+        names.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    torch.compiler.reset()
+    routing = EMRouting(activation="mixing", iterations=1)
+    pose, weight = torch.randn(2, 6, 16), torch.randn(6, 4, 4, 4)
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def run(pose: Tensor, activation: Tensor) -> Tensor:
+        return routing(DenseVotes(pose, weight, "matrix"), activation).pose
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(pose, torch.rand(2, 6)).shape == (2, 1, 4, 16)
+    assert checks == [torch.device("cpu")]
+    assert any("em_forward" in name for name in names) == (difference == 0)

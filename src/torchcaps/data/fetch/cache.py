@@ -5,20 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchcaps._cache import CACHE_VARIABLE as CACHE_VARIABLE
+from torchcaps._cache import cache_dir as cache_dir
+
 DATA_VARIABLE = "TORCHCAPS_DATA"
-CACHE_VARIABLE = "TORCHCAPS_CACHE"
-
-
-def cache_dir() -> Path:
-    """The folder for fetched and generated data.
-
-    It is `$TORCHCAPS_CACHE` if set, otherwise `torchcaps` in `$XDG_CACHE_HOME` or in `~/.cache`.
-    """
-    folder = os.environ.get(CACHE_VARIABLE)
-    if folder:
-        return Path(folder).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "torchcaps"
 
 
 def user_folders(folder: str, data_dir: str | os.PathLike[str] | None = None) -> list[Path]:

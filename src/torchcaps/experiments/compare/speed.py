@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from torchcaps.bench.measure import seconds
-from torchcaps.bench.networks import peak_memory
+from torchcaps.bench.measure import peak_memory, seconds
 from torchcaps.errors import RunError
 from torchcaps.experiments.compare.cells import Cell
 from torchcaps.losses import activation_cross_entropy

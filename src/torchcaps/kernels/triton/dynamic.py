@@ -11,6 +11,7 @@ from torchcaps.kernels.triton import dynamic_kernels as kernels
 from torchcaps.kernels.triton import launch as launching
 from torchcaps.kernels.triton.launch import Geometry, Launcher, ceil_div, power_of_2
 from torchcaps.kernels.triton.sizes import dynamic_totals_shape
+from torchcaps.kernels.triton.tuning import tuned
 
 
 @dataclass
@@ -54,6 +55,7 @@ def create_problem(
     )  # fmt: skip
 
 
+@tuned
 def dynamic_forward(
     pose: Tensor,
     weight: Tensor,
@@ -121,6 +123,7 @@ def choose_uniformly(problem: Problem, choice: Tensor, leaky: bool) -> None:
     choice[:, 1::2] = torch.where(count > 0, 1 / (count + float(leaky)), 0)
 
 
+@tuned
 def dynamic_backward(
     grad: Tensor,
     kept: Tensor,

@@ -13,6 +13,7 @@ from torchcaps.kernels.triton import em_forward as forward_kernels
 from torchcaps.kernels.triton import launch as launching
 from torchcaps.kernels.triton.launch import Geometry, Launcher, ceil_div
 from torchcaps.kernels.triton.sizes import EM_STATISTICS, em_statistics_shape
+from torchcaps.kernels.triton.tuning import tuned
 
 
 @dataclass
@@ -74,6 +75,7 @@ def create_problem(
     )  # fmt: skip
 
 
+@tuned
 def em_forward(
     pose: Tensor,
     activation: Tensor,
@@ -160,6 +162,7 @@ def choose_uniformly(problem: Problem, choice: Tensor) -> None:
     choice[:, 1::2] = torch.where(count > 0, 1 / count, 0)
 
 
+@tuned
 def em_backward(
     grad_pose: Tensor,
     grad_activation: Tensor,

@@ -1,38 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 from triton.runtime import interpreter
 
+from support.kernel_cases import operator
 from torchcaps.kernels import dynamic, em
 from torchcaps.kernels.triton import dynamic as triton_dynamic
 from torchcaps.kernels.triton import em as triton_em
 from torchcaps.kernels.triton import launch
-
-
-def operator(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Both passes as one function with gradients, as the operators of a GPU are."""
-
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
-            *outputs, kept = forward(*arguments)
-            ctx.arguments, ctx.kept = arguments, kept
-            return tuple(outputs)
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-            results = backward(*grads, ctx.kept, *ctx.arguments)
-            count = len(ctx.arguments)
-            pairs = zip(ctx.arguments, [*results, *[None] * (count - len(results))])
-            return tuple(grad if isinstance(value, Tensor) else None for value, grad in pairs)
-
-    return lambda *arguments: (*Function.apply(*arguments), None)
 
 
 def dynamic_forward(*arguments: Any) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def doctor(
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels", help="Also compare the kernels for GPUs with the plain form, on many layers."
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and no table.")] = False,
+) -> None:
+    """Show what torchcaps finds on this machine, as a table to paste into an issue.
+
+    Versions, devices, fused kernels and why they are used or not, data, extras, environment variables, and a
+    self-test of a few seconds.
+
+    [bold]Examples[/bold]
+
+      torchcaps doctor
+      torchcaps doctor --kernels --json
+    """
+    import json as json_format
+
+    from torchcaps.doctor import examine
+
+    found = examine(kernels_too=kernels)
+    if json:
+        typer.echo(json_format.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        lines = ["| part | | |", "|---|---|---|"]
+        for part, rows in found.items():
+            for name, value in rows.items():
+                lines.append(f"| {part} | {name} | {value.replace('|', '/')} |")
+        typer.echo("\n".join(lines))
+    if any(
+        text in value for rows in found.values() for value in rows.values() for text in ("DIFFER", "FAILED")
+    ):
+        raise typer.Exit(1)
