@@ -8,12 +8,14 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts, check_dtype, check_tensor
 from torchcaps._compiling import INLINE_VOTES
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, Decoder
 from torchcaps.layers.base import as_capsules
 from torchcaps.routing import RoutingOutput
 
 
+@serializable
 class Output(NamedTuple):
     """What a model returns for a batch.
 
@@ -28,6 +30,33 @@ class Output(NamedTuple):
     logits: Tensor
     capsules: Capsules | None = None
     reconstruction: Tensor | None = None
+
+
+class _TracedScores(NamedTuple):
+    """`Output` of a CNN for `torch.jit.trace`, which cannot record a module that returns `None`."""
+
+    scores: Tensor
+    logits: Tensor
+
+    @property
+    def capsules(self) -> None:
+        return None
+
+    @property
+    def reconstruction(self) -> None:
+        return None
+
+
+class _TracedCapsules(NamedTuple):
+    """`Output` without a decoder for `torch.jit.trace`."""
+
+    scores: Tensor
+    logits: Tensor
+    capsules: Capsules
+
+    @property
+    def reconstruction(self) -> None:
+        return None
 
 
 class LayerHistory(NamedTuple):
@@ -73,11 +102,21 @@ class Model(nn.Module):
         if not self.any_size:
             sizes |= {"H": self.image_size[0], "W": self.image_size[1]}
         check_tensor("images", images, "B C H W", **sizes)
-        check_dtype("images", images, next(self.parameters()))
+        weight = next(self.parameters(), images)  # quantized layers have no parameters
+        check_dtype("images", images, weight)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, by default the best one."""
         raise NotImplementedError
+
+    def _slow_forward(self, *args: Any, **options: Any) -> Any:
+        """What PyTorch calls in place of `forward` while it traces: the same output without its `None`s."""
+        output = super()._slow_forward(*args, **options)
+        if not isinstance(output, Output) or output.reconstruction is not None:
+            return output
+        if output.capsules is None:
+            return _TracedScores(output.scores, output.logits)
+        return _TracedCapsules(output.scores, output.logits, output.capsules)
 
     def compile(self, *args: Any, **options: Any) -> None:
         """Compile in place, as `torch.nn.Module.compile` does; recommended on a GPU.
