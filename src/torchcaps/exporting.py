@@ -71,7 +71,8 @@ class TensorOutputs(nn.Module):
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """Classify images `[B, C, H, W]`."""
-        output = as_output(self.model(images))
+        returned = self.model(images)
+        output = returned if hasattr(returned, "scores") else as_output(returned)
         named = {"scores": output.scores, "logits": output.logits}
         if output.capsules is not None:
             named["pose"] = output.capsules.pose
@@ -102,7 +103,7 @@ def export(
         format: `"onnx"` or `"pt2"`, a program of `torch.export`; by default from the ending of the file's name.
         batch_size: fix the number of images in a batch; by default any number.
         image_shape: channels, height and width of an image, for a model that does not know them.
-        card: classes and preprocessing of a model given as an object.
+        card: classes and preprocessing of a model given as an object; by default `model.card`.
 
     Returns:
         An `Exported`.
@@ -126,6 +127,7 @@ def export(
             require(module, extra="export", purpose="exporting to ONNX")
     if isinstance(model, (str, Path)):
         model, card = load_weights(find_weights(model))
+    card = card or getattr(model, "card", None)
     network = TensorOutputs(_plain_copy(model))
     shape = _image_shape(model, image_shape)
     weight = next(model.parameters(), torch.empty(0))

@@ -13,6 +13,7 @@ from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.export import export
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
@@ -64,7 +65,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab):
+for function in (
+    train,
+    evaluate,
+    predict,
+    export,
+    reproduce,
+    compare,
+    results,
+    data,
+    models,
+    demo,
+    bench,
+    lab,
+):
     app.command(cls=Command)(function)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -86,6 +87,10 @@ class Model(nn.Module):
     any_size = False
     # Names of the parameters that do not come from pretrained weights; `None` if none were loaded.
     new_parameters: tuple[str, ...] | None = None
+    # Name and options that `create_model` built it with.
+    created_as: tuple[str, dict[str, Any]] | None = None
+    # The `ModelCard` of the weights that it was loaded with: classes, preprocessing, metrics.
+    card: Any = None
 
     def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
         super().__init__()
@@ -126,6 +131,56 @@ class Model(nn.Module):
         if not args and not options.keys() & {"mode", "options", "backend"}:
             options["options"] = INLINE_VOTES
         super().compile(*args, **options)
+
+    def forward_features(self, images: Tensor) -> Any:
+        """What the layer of the classes reads: `Capsules`, or features of a CNN `[B, D]`.
+
+        Example:
+            >>> from torchcaps import create_model
+            >>> create_model("capsnet_small").forward_features(torch.rand(2, 1, 28, 28)).pose.shape
+            torch.Size([2, 6, 6, 8, 8])
+        """
+        from torchcaps.models.reuse import class_layer_input
+
+        return class_layer_input(self, images)
+
+    def reset_classifier(self, num_classes: int) -> None:
+        """Give the network a new, untrained layer for another number of classes; all others stay as they are.
+
+        A decoder keeps the layers that fit. `new_parameters` names what starts untrained.
+
+        Args:
+            num_classes: number of classes.
+
+        Example:
+            >>> from torchcaps import create_model
+            >>> model = create_model("shared_capsnet", pretrained="mnist")
+            >>> model.reset_classifier(5)
+            >>> model(torch.rand(2, 1, 28, 28)).scores.shape, model.new_parameters
+            (torch.Size([2, 5]), ('classes.weight',))
+        """
+        from torchcaps.models.reuse import reset_classifier
+
+        reset_classifier(self, num_classes)
+
+    def save_pretrained(self, folder: str | Path, **facts: Any) -> Path:
+        """Write weights, `config.json` and a model card to a folder; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import save_pretrained
+
+        return save_pretrained(self, folder, **facts)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, revision: str | None = None) -> Model:
+        """Load a folder of `save_pretrained` or a repository of the hub; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import from_pretrained
+
+        return from_pretrained(source, revision=revision, kind=cls)
+
+    def push_to_hub(self, repository: str, *, private: bool = False, **facts: Any) -> str:
+        """Publish on the Hugging Face hub and return the address; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import push_to_hub
+
+        return push_to_hub(self, repository, private=private, **facts)
 
     def reconstruct(self, capsules: Capsules, target: Tensor) -> Tensor:
         """Draw any chosen class capsule.
