@@ -10,8 +10,8 @@ Tuple = TypeVar("Tuple", bound=type)
 def serializable(kind: Tuple) -> Tuple:
     """Class decorator: let `torch.export.save` write a program that returns this named tuple.
 
-    PyTorch flattens named tuples by itself, but writes only those that have a name for files. Who loads such a
-    program must import torchcaps first; the files of `torchcaps.export` return dictionaries and need no import.
+    PyTorch flattens named tuples by itself, but writes only those that have a name for files. Import
+    torchcaps before you load such a program; files of `torchcaps.export` return dictionaries and need no import.
 
     Example:
         >>> from torchcaps import Capsules

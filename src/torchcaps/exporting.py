@@ -53,8 +53,8 @@ class Exported(NamedTuple):
 class TensorOutputs(nn.Module):
     """A model that returns a dictionary of tensors, which needs no class of torchcaps.
 
-    The dictionary holds `scores` and `logits` `[B, classes]`; for a capsule network `pose`, `[B, classes, D]`;
-    with a decoder `reconstruction`, `[B, C, H, W]`, drawn from the best capsule.
+    The dictionary holds `scores` and `logits`, `[B, classes]`; of a capsule network also `pose`,
+    `[B, classes, D]`; with a decoder also `reconstruction`, `[B, C, H, W]`, drawn from the best capsule.
 
     Args:
         model: returns `Output` or logits.
@@ -100,7 +100,7 @@ def export(
         model: a run's folder, a weights file, the name of weights that come with torchcaps, such as
             `"capsnet_small-mnist"`, or a model.
         path: the new file; it is replaced if it exists.
-        format: `"onnx"` or `"pt2"`, a program of `torch.export`; by default from the ending of the file's name.
+        format: `"onnx"`, or `"pt2"` for a program of `torch.export`; by default the ending of the path.
         batch_size: fix the number of images in a batch; by default any number.
         image_shape: channels, height and width of an image, for a model that does not know them.
         card: classes and preprocessing of a model given as an object; by default `model.card`.
@@ -168,7 +168,8 @@ def _image_shape(model: nn.Module, given: tuple[int, int, int] | None) -> tuple[
         return check_counts("image_shape", given, 3)
     if not hasattr(model, "in_channels") or not hasattr(model, "image_size"):
         raise ValueError(
-            f"{type(model).__name__} does not say which images it takes: give image_shape=(channels, height, width)"
+            f"{type(model).__name__} does not say which images it takes: "
+            "give image_shape=(channels, height, width)"
         )
     return (model.in_channels, *model.image_size)  # type: ignore[misc]
 

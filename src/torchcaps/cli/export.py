@@ -13,7 +13,8 @@ def export(
         Path,
         typer.Argument(
             metavar="MODEL_OR_RUN",
-            help="A run's folder, a weights file, or the name of trained weights that torchcaps models lists.",
+            help="A run's folder, a weights file, or the name of trained weights that "
+            "torchcaps models lists.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The new file.")],

@@ -178,7 +178,8 @@ def threads() -> int:
 def fits(*tensors: Tensor | None) -> bool:
     """Whether kernels are enabled and support these tensors.
 
-    They must be all float32 or all float64 on the CPU, or all float32 on a GPU. An export gets the plain form.
+    They must be all float32 or all float64 on the CPU, or all float32 on a GPU.
+    An export gets the plain form.
     """
     if exporting() or not is_enabled():
         return False

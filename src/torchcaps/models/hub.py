@@ -1,8 +1,8 @@
 """Trained networks as folders, and on the Hugging Face hub.
 
-A folder holds `model.safetensors` (weights, with their `ModelCard` in the header), `config.json` (the same card,
-for people and search) and `README.md` (a model card). A repository of the hub is such a folder. Local folders
-need no network and no further package.
+A folder holds `model.safetensors` (weights, with their `ModelCard` in the header), `config.json` (the same
+card, for people and search) and `README.md` (a model card). A repository of the hub is such a folder. Local
+folders need no network and no further package.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def describe(
     """The card of a model; what is not given comes from the card that it was loaded with."""
     if model.created_as is None:
         raise ValueError(
-            f"this {type(model).__name__} was not built by create_model, so it could not be built again from a "
-            "file: register it with register_model and build it with create_model"
+            f"this {type(model).__name__} was not built by create_model, so it could not be built again "
+            "from a file: register it with register_model and build it with create_model"
         )
     name, options = model.created_as
     try:
