@@ -21,8 +21,8 @@ from torchcaps.models.weights import ModelCard
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-# One without capsules, one with dense and one with convolutional capsules; all others are slow.
-QUICK = ("pooled_cnn", "aff_capsnet_small", "matrix_capsnet_small")
+# Without capsules, without iterations, and with dynamic routing; all others are slow.
+QUICK = ("pooled_cnn", "aff_capsnet_small", "shared_capsnet")
 SWEEP = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in THIN]
 
 # Run by an interpreter that cannot find torchcaps. It reads a file and images and writes the outputs.

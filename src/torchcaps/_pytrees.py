@@ -11,7 +11,8 @@ def serializable(kind: Tuple) -> Tuple:
     """Class decorator: let `torch.export.save` write a program that returns this named tuple.
 
     PyTorch flattens named tuples by itself, but writes only those that have a name for files. Import
-    torchcaps before you load such a program; files of `torchcaps.export` return dictionaries and need no import.
+    torchcaps before you load such a program. Files of `torchcaps.export` return dictionaries and do not need
+    it.
 
     Example:
         >>> from torchcaps import Capsules

@@ -171,7 +171,7 @@ def _image_shape(model: nn.Module, given: tuple[int, int, int] | None) -> tuple[
             f"{type(model).__name__} does not say which images it takes: "
             "give image_shape=(channels, height, width)"
         )
-    return (model.in_channels, *model.image_size)  # type: ignore[misc]
+    return check_counts("image_shape", (model.in_channels, *model.image_size), 3)  # type: ignore[misc]
 
 
 def _describe(
