@@ -30,6 +30,8 @@ DESCRIPTION = "torchcaps.json"
 TOLERANCE = 1e-5
 # Batches that the exported network is tested with; the first one is exported.
 BATCHES = (2, 1, 3)
+# Who talks while an ONNX file is made.
+LOGGERS = ("torch.onnx", "onnxscript", "onnx_ir")
 
 Run = Callable[[Tensor], dict[str, Tensor]]
 
@@ -249,12 +251,13 @@ def _difference(network: nn.Module, run: Run, count: int, like: Tensor) -> float
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep PyTorch's notes about its own parts out of the output: nothing can be done about them here."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in LOGGERS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        logger.setLevel(logging.ERROR)
+        for logger in levels:
+            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            logger.setLevel(level)
+            for logger, level in levels.items():
+                logger.setLevel(level)

@@ -32,9 +32,9 @@ def test_a_new_classifier_forgets_the_old_names(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RunError, match="there is no model.safetensors in it"):
+    with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
         Model.from_pretrained(tmp_path)
-    with pytest.raises(RunError, match="there is no model.safetensors in it"):
+    with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
         Model.from_pretrained("nothing")
     monkeypatch.setenv("TORCHCAPS_OFFLINE", "1")
     with pytest.raises(RunError, match="no folder me/nothing, and the hub is not used"):
