@@ -52,3 +52,18 @@ def test_links_to_files_are_valid(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_programs_of_the_export_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    page = ROOT / "docs" / "export.md"
+    text = page.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "export"}
+    blocks = list(re.finditer(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    assert len(blocks) == 5
+    for block in blocks:
+        lines_before = text[: block.start(1)].count("\n")  # so that a traceback shows the right line
+        exec(compile("\n" * lines_before + block[1], str(page), "exec"), names)
+    assert names["description"]["classes"] == [str(digit) for digit in range(10)]  # type: ignore[index]
+    assert (tmp_path / "digits-capsnet" / "README.md").is_file()

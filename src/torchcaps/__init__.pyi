@@ -4,6 +4,7 @@ from torchcaps.capsules import length as length
 from torchcaps.capsules import squash as squash
 from torchcaps.data.imageset import ImageSet as ImageSet
 from torchcaps.data.registry import register_dataset as register_dataset
+from torchcaps.exporting import export as export
 from torchcaps.layers import CapsuleLayer as CapsuleLayer
 from torchcaps.layers import ClassCaps as ClassCaps
 from torchcaps.layers import ConcurrentCaps as ConcurrentCaps
@@ -21,6 +22,7 @@ from torchcaps.losses import margin_loss as margin_loss
 from torchcaps.losses import reconstruction_loss as reconstruction_loss
 from torchcaps.losses import spread_loss as spread_loss
 from torchcaps.models import CapsuleHead as CapsuleHead
+from torchcaps.models import Model as Model
 from torchcaps.models import Output as Output
 from torchcaps.models import create_model as create_model
 from torchcaps.models import list_models as list_models

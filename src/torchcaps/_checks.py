@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torchcaps._compiling import can_read
 from torchcaps._registry import suggest
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -149,7 +150,7 @@ def check_target(target: object, scores: Tensor) -> None:
         raise ValueError(f"target must be a tensor of whole class numbers [B], got {got}")
     if target.shape != scores.shape[:1]:
         raise ValueError(f"target must be [B={scores.shape[0]}], got {list(target.shape)}")
-    if target.device.type == "cpu" and target.numel() and not torch.compiler.is_compiling():
+    if can_read(target):
         low, high = int(target.min()), int(target.max())
         if low < 0 or high >= scores.shape[1]:
             raise ValueError(f"target must lie in 0..{scores.shape[1] - 1}, got values from {low} to {high}")

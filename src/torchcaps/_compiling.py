@@ -29,12 +29,37 @@ INLINE_VOTES: dict[str, str | int | bool | Callable[..., Any]] = {
     "realize_opcount_threshold": 256,
 }
 
-_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
+_in_torch_export = getattr(torch.compiler, "is_exporting", lambda: False)
+
+
+def exporting() -> bool:
+    """Whether this runs for `torch.export`, `torch.onnx.export` or `torch.jit.trace`.
+
+    What they record must run without torchcaps: no kernels, no operators of our own, no checks of values.
+    """
+    return _in_torch_export() or torch.jit.is_tracing() or torch.onnx.is_in_onnx_export()
 
 
 def compiling() -> bool:
     """Whether this runs as part of `torch.compile`; an exported graph gets the plain form."""
-    return torch.compiler.is_compiling() and not _exporting()
+    return torch.compiler.is_compiling() and not exporting()
+
+
+def transformed() -> bool:
+    """Whether `vmap`, `jvp` or another transform runs this; it needs operators that it can trace into."""
+    functorch = getattr(torch._C, "_functorch", None)
+    active = functorch is not None and functorch.peek_interpreter_stack() is not None
+    return active or torch.autograd.forward_ad._current_level >= 0
+
+
+def can_read(values: Tensor) -> bool:
+    """Whether a check may look at the values of a tensor.
+
+    On a GPU it would wait for the device; `torch.compile`, an export and `vmap` have no values yet.
+    """
+    if torch.compiler.is_compiling() or exporting() or transformed():
+        return False
+    return values.device.type == "cpu" and values.numel() > 0
 
 
 @torch.library.custom_op("torchcaps::materialize", mutates_args=())

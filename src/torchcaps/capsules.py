@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torchcaps._checks import check_choice, check_floating
+from torchcaps._pytrees import serializable
 
 
 def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
@@ -93,6 +94,7 @@ def squash(vectors: Tensor, kind: str = "hinton") -> Tensor:
     return vectors * torch.where(zero, at_zero, scale(torch.where(zero, 1.0, n)))
 
 
+@serializable
 class Capsules(NamedTuple):
     """What passes between layers: the pose of each entity, and whether it is present.
 
@@ -119,6 +121,7 @@ class Capsules(NamedTuple):
         return Capsules(self.pose.flatten(1, -2), self.activation.flatten(1))
 
 
+@serializable
 class Instances(NamedTuple):
     """A set of things that were found: of what kind each one is, its pose, and whether it is present.
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from torchcaps._checks import (
     check_target,
     check_tensor,
 )
+from torchcaps._compiling import can_read
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -148,7 +148,7 @@ def check_presence(target: Tensor) -> None:
     """Check that presences lie in 0..1; on the CPU only, because a GPU would have to be waited for."""
     if target.is_complex():
         raise ValueError(f"target [B, classes] must hold 0 and 1, got {target.dtype}")
-    if target.device.type == "cpu" and target.numel() and not torch.compiler.is_compiling():
+    if can_read(target):
         low, high = float(target.min()), float(target.max())
         if low < 0 or high > 1:
             raise ValueError(f"target [B, classes] must hold 0 and 1, got values from {low} to {high}")

@@ -15,6 +15,7 @@ from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.doctor import doctor
 from torchcaps.cli.evaluate import evaluate
+from torchcaps.cli.export import export
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
@@ -71,6 +72,7 @@ COMMANDS = (
     train,
     evaluate,
     predict,
+    export,
     reproduce,
     compare,
     results,

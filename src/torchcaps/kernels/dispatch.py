@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.library import CustomOpDef
 
+from torchcaps._compiling import exporting, transformed
 from torchcaps.kernels import trust
 
 native: ModuleType | None
@@ -122,7 +123,7 @@ def status() -> Status:
 
 @contextmanager
 def disabled() -> Iterator[None]:
-    """Use the plain form, for second derivatives or an export without custom operators.
+    """Use the plain form, for second derivatives; an export gets it without this.
 
     Applies to the current thread (and asyncio task) only.
 
@@ -179,8 +180,9 @@ def fits(*tensors: Tensor | None) -> bool:
     """Whether kernels are enabled and support these tensors.
 
     They must be all float32 or all float64 on the CPU, or all float32 on a GPU.
+    An export gets the plain form.
     """
-    if not is_enabled():
+    if exporting() or not is_enabled():
         return False
     present = [tensor for tensor in tensors if tensor is not None]
     dtype, device = present[0].dtype, present[0].device
@@ -194,8 +196,11 @@ def fits(*tensors: Tensor | None) -> bool:
         if dtype != torch.float32:
             return plain_on_gpu(f"poses are {dtype}, and the kernels are for torch.float32")
         reason = trust.distrust(device)
-        return not reason or plain_on_gpu(reason)
-    return device.type == "cpu" and native is not None and dtype in (torch.float32, torch.float64)
+        if reason:
+            return plain_on_gpu(reason)
+    elif device.type != "cpu" or native is None or dtype not in (torch.float32, torch.float64):
+        return False
+    return torch.compiler.is_compiling() or not transformed()
 
 
 def is_gpu(device: torch.device) -> bool:
@@ -211,13 +216,6 @@ def plain_on_gpu(reason: str) -> bool:
     if not torch.compiler.is_compiling():
         _plain_on_gpu[reason] = None
     return False
-
-
-def _transformed() -> bool:
-    # vmap, jvp and other transforms need operators that they can trace into.
-    functorch = getattr(torch._C, "_functorch", None)
-    active = functorch is not None and functorch.peek_interpreter_stack() is not None
-    return active or torch.autograd.forward_ad._current_level >= 0
 
 
 DTYPE_NAMES = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_number, check_tensor
+from torchcaps._compiling import can_read
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Instances
 from torchcaps.poses.similarity import SimilarityPose
 from torchcaps.routing.base import without_autocast
@@ -19,6 +21,7 @@ _MIN_SQUARE = 1e-8
 _MIN_FIT = 1e-13
 
 
+@serializable
 class Proposals(NamedTuple):
     """Wholes that the children propose: each child, in each role, proposes one whole of each type.
 
@@ -33,6 +36,7 @@ class Proposals(NamedTuple):
     logits: Tensor
 
 
+@serializable
 class ParsedWholes(NamedTuple):
     """Wholes and their parts.
 
@@ -181,19 +185,18 @@ class ConstellationCaps(nn.Module):
             raise ValueError(f"kind must be int64 {list(pose.shape[:2])}, one number per pose, got {got}")
         if kind.shape[1] == 0:
             raise ValueError("instances must hold at least one child per sample; pad with activation 0")
-        checkable = kind.device.type == "cpu" and kind.numel() and not torch.compiler.is_compiling()
-        if checkable and not 0 <= int(kind.min()) <= int(kind.max()) < self.kinds:
+        if can_read(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < self.kinds:
             low, high = int(kind.min()), int(kind.max())
             raise ValueError(f"kind must lie in 0..{self.kinds - 1}, got values from {low} to {high}")
         return Instances(kind, at_least_float32(pose), at_least_float32(activation))
 
     def _votes(self, kind: Tensor, pose: Tensor) -> Tensor:
         """Votes `[B, J, K, R, 4]`."""
-        weight = self.weight[kind].movedim(2, 1)
+        weight = at_least_float32(self.weight)[kind].movedim(2, 1)
         return SimilarityPose().move(weight, pose[:, None, :, None])
 
     def _sigma(self) -> Tensor:
-        return self.log_sigma.clamp(min=math.log(self.min_sigma))
+        return at_least_float32(self.log_sigma).clamp(min=math.log(self.min_sigma))
 
     def _fits(self, kind: Tensor, votes: Tensor, activation: Tensor) -> Tensor:
         """How much more likely each vote is under each proposal than without it, `[B, J, C, R, K]`."""
@@ -224,7 +227,7 @@ class ConstellationCaps(nn.Module):
         # Sums over the children of each kind: [B, S, J, C, R, T].
         weight = one_hot.unsqueeze(1) * activation.unsqueeze(-1)
         total = torch.einsum("bjcrk,bskt->bsjcrt", fits, weight)
-        filled = self.filled_logit.permute(1, 2, 0)[:, None]  # [J, 1, R, T]
+        filled = at_least_float32(self.filled_logit).permute(1, 2, 0)[:, None]  # [J, 1, R, T]
         slots = torch.log(torch.sigmoid(-filled) + torch.sigmoid(filled) * (total + _MIN_FIT))
         # The slot that the proposal came from is filled by the child that proposed it.
         roles = torch.eye(self.roles, dtype=torch.bool, device=kind.device)

@@ -45,7 +45,7 @@ class Decoder(nn.Module):
     def forward(self, pose: Tensor, target: Tensor) -> Tensor:
         """Draw the capsule `target` of each sample."""
         check_tensor("pose", pose, "B J D", J=self.classes, D=self.dim)
-        weight = next(self.parameters())
+        weight = next(self.parameters(), pose)  # quantized layers have no parameters
         if weight.dtype in (torch.float16, torch.bfloat16):
             pose = pose.to(weight.dtype)  # routing gives float32 even in a network of half precision
         check_dtype("pose", pose, weight)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -8,12 +9,14 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts, check_dtype, check_tensor
 from torchcaps._compiling import INLINE_VOTES
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, Decoder
 from torchcaps.layers.base import as_capsules
 from torchcaps.routing import RoutingOutput
 
 
+@serializable
 class Output(NamedTuple):
     """What a model returns for a batch.
 
@@ -28,6 +31,33 @@ class Output(NamedTuple):
     logits: Tensor
     capsules: Capsules | None = None
     reconstruction: Tensor | None = None
+
+
+class _TracedScores(NamedTuple):
+    """`Output` of a CNN for `torch.jit.trace`, which cannot record a module that returns `None`."""
+
+    scores: Tensor
+    logits: Tensor
+
+    @property
+    def capsules(self) -> None:
+        return None
+
+    @property
+    def reconstruction(self) -> None:
+        return None
+
+
+class _TracedCapsules(NamedTuple):
+    """`Output` without a decoder for `torch.jit.trace`."""
+
+    scores: Tensor
+    logits: Tensor
+    capsules: Capsules
+
+    @property
+    def reconstruction(self) -> None:
+        return None
 
 
 class LayerHistory(NamedTuple):
@@ -57,6 +87,10 @@ class Model(nn.Module):
     any_size = False
     # Names of the parameters that do not come from pretrained weights; `None` if none were loaded.
     new_parameters: tuple[str, ...] | None = None
+    # Name and options that `create_model` built it with.
+    created_as: tuple[str, dict[str, Any]] | None = None
+    # The `ModelCard` of the weights that it was loaded with: classes, preprocessing, metrics.
+    card: Any = None
 
     def __init__(self, *, num_classes: int, in_channels: int, image_size: int | tuple[int, int]) -> None:
         super().__init__()
@@ -73,11 +107,21 @@ class Model(nn.Module):
         if not self.any_size:
             sizes |= {"H": self.image_size[0], "W": self.image_size[1]}
         check_tensor("images", images, "B C H W", **sizes)
-        check_dtype("images", images, next(self.parameters()))
+        weight = next(self.parameters(), images)  # quantized layers have no parameters
+        check_dtype("images", images, weight)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; a decoder draws capsule `target` `[B]`, by default the best one."""
         raise NotImplementedError
+
+    def _slow_forward(self, *args: Any, **options: Any) -> Any:
+        """What PyTorch calls in place of `forward` while it traces: the same output without its `None`s."""
+        output = super()._slow_forward(*args, **options)
+        if not isinstance(output, Output) or output.reconstruction is not None:
+            return output
+        if output.capsules is None:
+            return _TracedScores(output.scores, output.logits)
+        return _TracedCapsules(output.scores, output.logits, output.capsules)
 
     def compile(self, *args: Any, **options: Any) -> None:
         """Compile in place, as `torch.nn.Module.compile` does; recommended on a GPU.
@@ -87,6 +131,56 @@ class Model(nn.Module):
         if not args and not options.keys() & {"mode", "options", "backend"}:
             options["options"] = INLINE_VOTES
         super().compile(*args, **options)
+
+    def forward_features(self, images: Tensor) -> Any:
+        """What the layer of the classes reads: `Capsules`, or features of a CNN `[B, D]`.
+
+        Example:
+            >>> from torchcaps import create_model
+            >>> create_model("capsnet_small").forward_features(torch.rand(2, 1, 28, 28)).pose.shape
+            torch.Size([2, 6, 6, 8, 8])
+        """
+        from torchcaps.models.reuse import class_layer_input
+
+        return class_layer_input(self, images)
+
+    def reset_classifier(self, num_classes: int) -> None:
+        """Give the network a new, untrained layer for another number of classes; all others stay as they are.
+
+        A decoder keeps the layers that fit. `new_parameters` names what starts untrained.
+
+        Args:
+            num_classes: number of classes.
+
+        Example:
+            >>> from torchcaps import create_model
+            >>> model = create_model("shared_capsnet", pretrained="mnist")
+            >>> model.reset_classifier(5)
+            >>> model(torch.rand(2, 1, 28, 28)).scores.shape, model.new_parameters
+            (torch.Size([2, 5]), ('classes.weight',))
+        """
+        from torchcaps.models.reuse import reset_classifier
+
+        reset_classifier(self, num_classes)
+
+    def save_pretrained(self, folder: str | Path, **facts: Any) -> Path:
+        """Write weights, `config.json` and a model card to a folder; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import save_pretrained
+
+        return save_pretrained(self, folder, **facts)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, revision: str | None = None) -> Model:
+        """Load a folder of `save_pretrained` or a repository of the hub; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import from_pretrained
+
+        return from_pretrained(source, revision=revision, kind=cls)
+
+    def push_to_hub(self, repository: str, *, private: bool = False, **facts: Any) -> str:
+        """Publish on the Hugging Face hub and return the address; see `torchcaps.models.hub`."""
+        from torchcaps.models.hub import push_to_hub
+
+        return push_to_hub(self, repository, private=private, **facts)
 
     def reconstruct(self, capsules: Capsules, target: Tensor) -> Tensor:
         """Draw any chosen class capsule.

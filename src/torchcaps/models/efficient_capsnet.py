@@ -116,10 +116,14 @@ class EfficientCapsNet(CapsuleModel):
 
 
 def activation_and_norm(norm: str, channels: int) -> tuple[nn.Module, nn.Module]:
-    """The published order: activation first, then normalization."""
+    """The published order: activation first, then normalization.
+
+    One group per channel is instance normalization, which PyTorch's own layer of that name refuses to compute
+    for an empty batch.
+    """
     if norm == "batch":
         return nn.ReLU(), nn.BatchNorm2d(channels)
-    return nn.LeakyReLU(0.3), nn.InstanceNorm2d(channels, affine=True)
+    return nn.LeakyReLU(0.3), nn.GroupNorm(channels, channels)
 
 
 # The paper gives the mean squared error of 784 pixels a weight of 0.392, which is 0.0005 for their sum.

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Instances
 
 STRIDE = 4
@@ -19,6 +20,7 @@ _SIZE_UNIT = 8.0
 _FIRST_LOGIT = -4.6
 
 
+@serializable
 class PartMap(NamedTuple):
     """What a detector says about each place of an image, for T kinds of parts.
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torchcaps._checks import check_count
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules, Instances
 from torchcaps.layers import ConstellationCaps, ParsedWholes
 from torchcaps.models.base import Model, Output
@@ -15,6 +16,7 @@ from torchcaps.models.part_detector import PartDetector, propose_parts
 from torchcaps.models.registry import register_model
 
 
+@serializable
 class ParsedImage(NamedTuple):
     """What `PartsCapsNet.parse` finds.
 

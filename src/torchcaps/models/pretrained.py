@@ -109,6 +109,7 @@ def load_pretrained(
     model = constructor(**(trained | dict(sizes)), **built)
     size = model.image_size, model.num_classes, model.in_channels
     same = size == (trained["image_size"], trained["num_classes"], trained["in_channels"])
+    model.created_as = (name, built)
     model.new_parameters = load_tensors(model, tensors, path.name, strict=same)
     if model.new_parameters and model.num_classes == trained["num_classes"]:
         warnings.warn(

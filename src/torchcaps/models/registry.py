@@ -152,6 +152,8 @@ def create_model(
         model = info.constructor(**(DEFAULT_SIZES | given), pretrained=pretrained, **options)
     else:
         model = load_pretrained(name, pretrained, info.constructor, given, options)
+    if isinstance(model, Model) and model.created_as is None:
+        model.created_as = (name, options)
     freeze_parameters(model, freeze)
     return model
 

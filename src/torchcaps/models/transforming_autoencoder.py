@@ -7,11 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_count, check_counts, check_dtype, check_tensor
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 
 POSES = {"shift": (2,), "affine": (3, 3)}
 
 
+@serializable
 class TransformedOutput(NamedTuple):
     """What a transforming auto-encoder returns for a batch.
 

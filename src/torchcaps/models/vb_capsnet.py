@@ -118,7 +118,10 @@ class OutputNorm(nn.Module):
     def _normalize(self, norm: nn.BatchNorm1d, values: Tensor, update: bool) -> Tensor:
         if self.training and not update:
             return batch_norm(values, None, None, training=True)
-        normalized: Tensor = norm(values)
+        statistics = norm.running_mean
+        assert statistics is not None
+        # Routing gives float32 even in a network of half precision, whose statistics are half as well.
+        normalized: Tensor = norm(values.to(statistics.dtype)).to(values.dtype)
         return normalized
 
 

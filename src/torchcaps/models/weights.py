@@ -97,6 +97,7 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
             raise RunError(f"{path} describes another model than its weights are of: {misfit}")
         tensors = _tensors(file)
     _load(model, tensors, path)
+    model.card = card
     return model.eval(), card
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_tensor
-from torchcaps._compiling import realize
+from torchcaps._compiling import exporting, realize
+from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 from torchcaps.poses import PoseSpace
 from torchcaps.votes import Votes, at_least_float32, weighted_sum
@@ -30,6 +31,7 @@ def min_mass(dtype: torch.dtype) -> float:
     return 1e-20 if dtype == torch.float32 else 1e-200
 
 
+@serializable
 class RoutingOutput(NamedTuple):
     """The parents after one iteration of routing: what a routing and a capsule layer return.
 
@@ -154,7 +156,11 @@ class Routing(nn.Module, ABC):
 def without_autocast(values: Tensor) -> AbstractContextManager[object]:
     """Leave autocast, on devices that have it."""
     device = values.device.type
-    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext()
+    if exporting() and not torch.is_autocast_enabled(device):
+        return nullcontext()  # an exported graph would hold a nested graph for the context
+    return torch.autocast(device, enabled=False)
 
 
 def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

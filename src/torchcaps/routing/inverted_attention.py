@@ -112,6 +112,11 @@ class InvertedAttentionRouting(Routing):
             pose = pose * self.norm.weight + self.norm.bias
         if self.score is None:
             logits = (pose * total).sum(-1) / votes.pose_dim**0.5
+        elif not isinstance(self.score, nn.Linear):
+            raise ValueError(
+                "the score layer of inverted_attention cannot be quantized: name the layers to quantize, as "
+                "in quantize_dynamic(model, {'backbone'}), instead of giving the type nn.Linear"
+            )
         else:
             logits = (pose * self.score.weight[0]).sum(-1) + self.score.bias
         return RoutingOutput(pose, torch.sigmoid(logits), logits, coupling)

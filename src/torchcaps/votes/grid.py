@@ -111,8 +111,8 @@ class ConvVotes(Votes):
         check_count("stride", stride)
         check_padding(padding, kernel_size)
         check_floating("weight", weight, 2)
-        types, rest = divmod(weight.shape[0], kernel_size**2)
-        if rest:
+        types = weight.shape[0] // kernel_size**2  # not divmod, which torch.jit.trace does not know
+        if types * kernel_size**2 != weight.shape[0]:
             raise ValueError(f"weight must have K·K·C rows with K={kernel_size}, got {weight.shape[0]}")
         check_tensor("pose", pose, "B H W C D_in", C=types)
         height, width = pose.shape[1:3]

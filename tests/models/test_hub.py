@@ -1,0 +1,89 @@
+"""Folders and repositories: what is kept, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from torchcaps import CapsuleHead, Model, create_model
+from torchcaps.errors import MissingExtraError, RunError
+from torchcaps.models import CapsuleModel, hub, pretrained_path
+from torchcaps.models.weights import load_weights
+from torchcaps.routing import DynamicRouting
+
+
+def test_a_folder_keeps_the_card_of_the_run(tmp_path: Path) -> None:
+    model, card = load_weights(pretrained_path("shared_capsnet", "mnist"))
+    model.save_pretrained(tmp_path / "digits")
+    again = CapsuleModel.from_pretrained(tmp_path / "digits")
+    assert again.card == card
+    assert not again.training
+    readme = (tmp_path / "digits" / "README.md").read_text(encoding="utf-8")
+    assert "library_name: torchcaps" in readme
+    assert "| data | mnist |" in readme
+
+
+def test_a_new_classifier_forgets_the_old_names(tmp_path: Path) -> None:
+    model, _ = load_weights(pretrained_path("shared_capsnet", "mnist"))
+    model.reset_classifier(2)
+    with pytest.raises(ValueError, match="classes must be 2 names, got 3"):
+        model.save_pretrained(tmp_path, classes=("a", "b", "c"))
+    model.save_pretrained(tmp_path, classes=("cat", "dog"))
+    assert Model.from_pretrained(tmp_path).card.classes == ("cat", "dog")
+
+
+def test_what_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
+        Model.from_pretrained(tmp_path)
+    with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
+        Model.from_pretrained("nothing")
+    monkeypatch.setenv("TORCHCAPS_OFFLINE", "1")
+    with pytest.raises(RunError, match="no folder me/nothing, and the hub is not used"):
+        Model.from_pretrained("me/nothing")
+    create_model("pooled_cnn").save_pretrained(tmp_path)
+    with pytest.raises(RunError, match="holds a PooledCNN, not a CapsuleModel"):
+        CapsuleModel.from_pretrained(tmp_path)
+
+
+def test_what_cannot_be_built_again_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not built by create_model"):
+        CapsuleHead("conv5", in_channels=1, image_size=28).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="not built by create_model"):
+        CapsuleHead("conv5", in_channels=1, image_size=28).reset_classifier(3)
+    model = create_model("capsnet_small", routing=DynamicRouting())
+    with pytest.raises(ValueError, match="name the routing or backbone instead"):
+        model.save_pretrained(tmp_path)
+
+
+class FakeHub:
+    """Stands in for huggingface_hub: keeps what was uploaded, or has no network."""
+
+    def __init__(self, online: bool) -> None:
+        self.online, self.files = online, set[str]()
+
+    def HfApi(self) -> "FakeHub":  # noqa: N802
+        return self
+
+    def create_repo(self, repository: str, *, private: bool, exist_ok: bool) -> None:
+        if not self.online:
+            raise ConnectionError("Name or service not known")
+
+    def upload_folder(self, *, repo_id: str, folder_path: str) -> str:
+        self.files = {path.name for path in Path(folder_path).iterdir()}
+        return f"https://hub/{repo_id}"
+
+
+def test_publishing_uploads_the_folder_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = create_model("pooled_cnn")
+    online, offline = FakeHub(True), FakeHub(False)
+    monkeypatch.setattr(hub, "require", lambda *_args, **_facts: online)
+    assert model.push_to_hub("me/digits", private=True) == "https://hub/me/digits"
+    assert online.files == {"model.safetensors", "config.json", "README.md"}
+    monkeypatch.setattr(hub, "require", lambda *_args, **_facts: offline)
+    with pytest.raises(RunError, match="me/digits cannot be written on the hub: Name or service not known"):
+        model.push_to_hub("me/digits")
+
+
+def test_the_hub_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r"torchcaps\[hub\]"):
+        create_model("pooled_cnn").push_to_hub("me/digits")
