@@ -16,6 +16,7 @@ from torchcaps.cli.evaluate import evaluate
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
+from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
@@ -64,7 +65,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab):
+for function in (
+    train,
+    evaluate,
+    predict,
+    parse,
+    reproduce,
+    compare,
+    results,
+    data,
+    models,
+    demo,
+    bench,
+    lab,
+):
     app.command(cls=Command)(function)
 
 
