@@ -13,4 +13,5 @@ def find_something(model: PartsCapsNet) -> None:
         for layer in (model.wholes, model.groups):
             if layer is not None:
                 layer.log_sigma.fill_(0.5)
-                layer.filled_logit.fill_(-1.0)
+                layer.filled_logit.fill_(0.0)
+                layer.log_background = -30.0

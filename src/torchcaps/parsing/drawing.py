@@ -17,8 +17,8 @@ from torchcaps.parsing.tree import Node, ParseTree
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DARK, GRAY = "#22303c", "#6b7680"
 # Inches: the image, the tree, one row of the tree, one step to the right.
-IMAGE, TREE, ROW, STEP = 3.4, 4.2, 0.27, 0.26
-FONT = 11
+IMAGE, TREE, ROW, STEP = 3.6, 4.6, 0.31, 0.26
+FONT = 13
 # Rows of the tree; levels that do not fit are left out.
 MAX_ROWS = 44
 # Receptive fields that are drawn for each class.
@@ -60,8 +60,8 @@ def _pixels(tree: ParseTree, image: Tensor | None) -> np.ndarray:
         image = tree.image
     if image is None:
         return np.full((*tree.size, 3), 0.93)
-    check_tensor("image", image, "C H W")
     pixels = image.detach().cpu().float()
+    check_tensor("image", pixels, "C H W")
     if image.dtype == torch.uint8:
         pixels = pixels / 255
     elif float(pixels.min()) < 0 or float(pixels.max()) > 1:  # standardized
@@ -100,6 +100,8 @@ def _draw_found(axes: Any, tree: ParseTree, colors: dict[int, str]) -> None:
                 fields[color] = fields.get(color, 0) + field
         if node.children and (node.pixels or node.mask is not None) and node.box is not None:
             labels.append(node)
+            if node.level == "whole":
+                _draw_arrow(axes, node, color)
     for node in labels:
         assert node.box is not None
         x, y = node.box[0], node.box[1]
@@ -118,7 +120,7 @@ def _draw_found(axes: Any, tree: ParseTree, colors: dict[int, str]) -> None:
 
 def _halo() -> list[Any]:
     effects = require("matplotlib.patheffects", extra="figures", purpose="drawing a parse tree")
-    return [effects.withStroke(linewidth=3.2, foreground="white", alpha=0.85)]
+    return [effects.withStroke(linewidth=2.8, foreground="white", alpha=0.7)]
 
 
 def _draw_frame(axes: Any, node: Node, color: str) -> None:
@@ -129,11 +131,28 @@ def _draw_frame(axes: Any, node: Node, color: str) -> None:
     up = np.array([-math.sin(angle), -math.cos(angle)]) * scale
     middle = np.array([x, y])
     corners = [middle + a * right + b * up for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))]
-    axes.plot(*np.transpose(corners), color=color, linewidth=1.5, path_effects=_halo(), zorder=4)
-    axes.plot(
-        *np.transpose([middle, middle + up]), color=color, linewidth=1.5, path_effects=_halo(), zorder=4
+    # What is hardly present is hardly seen.
+    style = {"color": color, "linewidth": 0.7 + node.presence, "alpha": 0.15 + 0.85 * node.presence}
+    style |= {"path_effects": _halo() if node.presence >= 0.3 else []}
+    axes.plot(*np.transpose(corners), **style, zorder=4)
+    axes.plot(*np.transpose([middle, middle + up]), **style, zorder=4)
+    axes.plot(*(middle + up), marker="o", markersize=2 + 3 * node.presence, color=color, zorder=5)
+
+
+def _draw_arrow(axes: Any, node: Node, color: str) -> None:
+    """Which way up a whole is: an arrow from the middle of its parts, half as long as its box."""
+    assert node.box is not None
+    left, top, right, bottom = node.box
+    angle = math.radians(node.reading["angle"])
+    start = np.array([node.reading["x"], node.reading["y"]])
+    size = 0.5 * max(right - left, bottom - top)
+    axes.annotate(
+        "",
+        xy=start + size * np.array([-math.sin(angle), -math.cos(angle)]),
+        xytext=start,
+        arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2.5, "path_effects": _halo()},
+        zorder=5,
     )
-    axes.plot(*(middle + up), marker="o", markersize=4.5, color=color, markeredgecolor="white", zorder=5)
 
 
 def _draw_box(axes: Any, node: Node, color: str, *, dashed: bool) -> None:
@@ -190,7 +209,7 @@ def _draw_rows(axes: Any, rows: list[tuple[int, Node | None, str]], colors: dict
         if depth:
             start = 0.08 + STEP * (depth - 1)
             coupled = node is not None and node.coupling is not None
-            width = 0.5 + 3.5 * (node.coupling or 0.0) if node is not None and coupled else 1.0
+            width = 0.5 + 2.5 * (node.coupling or 0.0) if node is not None and coupled else 1.0
             line = color if coupled else GRAY
             axes.plot([start, start, x], [last[depth - 1], y, y], color=line, linewidth=width, zorder=1)
         last.append(y)

@@ -31,7 +31,8 @@ def parse(
     For every other capsule network these are the active paths. The top nodes are the class capsules with an
     activation of at least `threshold`, at most `children` of them, or the one with the highest. Below a
     capsule are the capsules of the next layer that give it most, by coupling times activation, down to the
-    primary capsules on their grid. A capsule is in the tree at most once: below the one that takes most of it.
+    primary capsules on their grid. A capsule is in the tree at most once, below the one that takes most of
+    it.
 
     Args:
         model: any network with capsule layers; it is left in the mode it was in.

@@ -96,6 +96,8 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
         raise DataError.in_file(
             path, f"{fault} Scale it down, or raise max_pixels and PIL.Image.MAX_IMAGE_PIXELS"
         ) from fault
+    except FileNotFoundError as fault:
+        raise DataError.in_file(path, "there is no such file") from fault
     except (OSError, ValueError) as fault:
         raise DataError.in_file(path, f"it is not an image that can be read ({fault})") from fault
     if image.width * image.height > max_pixels:
