@@ -114,6 +114,7 @@ def torchcaps(
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
+      torchcaps parse photo.png --run runs/mnist-shared_capsnet
       torchcaps --import my_models train --model my_capsnet --data mnist
 
     [bold]Exit codes[/bold]

@@ -58,7 +58,8 @@ def _probe(model: nn.Module, noise: Tensor, places: list[tuple[int, ...]]) -> Te
         _, inputs = capsule_inputs(model, images)
         pose = inputs[0][2].pose
         # Random weights: what normalizes a pose may keep its sum constant.
-        weight = torch.randn(pose.shape[-2:] if pose.ndim == 5 else pose.shape[-1:]).to(pose)
+        generator = torch.Generator().manual_seed(0)
+        weight = torch.randn(pose.shape[len(places[0]) + 1 :], generator=generator).to(pose)
         chosen = torch.stack([pose[(number, *place)] for number, place in enumerate(places)])
         (gradient,) = torch.autograd.grad((chosen * weight).sum(), images)
     return torch.stack([_box(each.abs().sum(0)) for each in gradient])

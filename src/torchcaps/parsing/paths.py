@@ -137,7 +137,7 @@ def _build(
     children: int,
 ) -> ParseTree:
     height, width = image.shape[1:]
-    activation = levels[-1].activation[sample].cpu().numpy()
+    activation = levels[-1].activation[sample].float().cpu().numpy()
     order = np.argsort(-activation, kind="stable")
     active = [int(number) for number in order[:children] if activation[number] >= threshold]
     shown = active or [int(order[0])]
@@ -189,9 +189,11 @@ def _choose(
     coupling = np.zeros((len(parents), total + 1))
     for row, parent in enumerate(parents):
         position, kind = divmod(parent, types)
-        coupling[row, link.index[position].cpu().numpy()] = link.coupling[sample, position, :, kind].cpu()
+        coupling[row, link.index[position].cpu().numpy()] = (
+            link.coupling[sample, position, :, kind].float().cpu()
+        )
     coupling = coupling[:, :total]  # the last place took what is outside the image
-    given = coupling * level.activation[sample].clamp(min=0).cpu().numpy()
+    given = coupling * level.activation[sample].float().clamp(min=0).cpu().numpy()
     sums = given.sum(1, keepdims=True)
     share = given / np.where(sums > 0, sums, 1.0)
     owner = coupling.argmax(0)

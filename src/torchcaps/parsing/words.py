@@ -76,7 +76,8 @@ def pose_words(node: Node) -> str:
     if "scale" in value:
         words.append(f"scale {value['scale']:.0f} px" if node.pixels else f"scale {value['scale']:.2g}")
     if not words and node.box is not None:
-        words.append("sees ({}, {}) to ({}, {}) px".format(*node.box))
+        sees = "sees" if node.level == "primary" else "in"
+        words.append("{} ({}, {}) to ({}, {}) px".format(sees, *node.box))
     elif not words and node.pose:
         numbers = " ".join(f"{number:.2f}" for number in node.pose[:_SHOWN])
         words.append(f"pose {numbers}{' …' if len(node.pose) > _SHOWN else ''}")
