@@ -1,4 +1,5 @@
-"""The command line: train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab.
+"""The command line: train, evaluate, predict, parse, reproduce, compare, results, data, models, demo, bench,
+lab.
 
 Each command imports what it needs when it runs, so that `--help` does not wait for PyTorch.
 """

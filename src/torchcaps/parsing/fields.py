@@ -37,6 +37,7 @@ def receptive_fields(model: nn.Module, image: Tensor) -> Tensor:
     _, inputs = capsule_inputs(model, noise.unsqueeze(0))
     shape = inputs[0][2].pose.shape[1:]
     grid = shape[:2] if len(shape) == 4 else None
+    places: list[tuple[int, ...]]
     if grid is None:
         places = [(number,) for number in range(shape[0])]
     else:
@@ -60,7 +61,8 @@ def _probe(model: nn.Module, noise: Tensor, places: list[tuple[int, ...]]) -> Te
         # Random weights: what normalizes a pose may keep its sum constant.
         generator = torch.Generator().manual_seed(0)
         weight = torch.randn(pose.shape[len(places[0]) + 1 :], generator=generator).to(pose)
-        chosen = torch.stack([pose[(number, *place)] for number, place in enumerate(places)])
+        indices = [(number, *place) for number, place in enumerate(places)]
+        chosen = torch.stack([pose[index] for index in indices])
         (gradient,) = torch.autograd.grad((chosen * weight).sum(), images)
     return torch.stack([_box(each.abs().sum(0)) for each in gradient])
 

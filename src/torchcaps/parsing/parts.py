@@ -35,9 +35,9 @@ def parse_parts(model: PartsCapsNet, images: Tensor, names: Names, threshold: fl
     return [
         _build(
             images[number],
-            _sample(found.parts, number),
-            _sample(found.wholes, number),
-            None if found.groups is None else _sample(found.groups, number),
+            _instances(found.parts, number),
+            _wholes(found.wholes, number),
+            None if found.groups is None else _wholes(found.groups, number),
             masks[number],
             names,
             threshold,
@@ -170,6 +170,11 @@ def part_masks(images: Tensor, pose: Tensor, presence: Tensor) -> Tensor:
     return weight / weight.sum(1, keepdim=True).clamp(min=1e-30)
 
 
-def _sample(batch: Instances | ParsedWholes, number: int) -> Instances | ParsedWholes:  # type: ignore[misc]
-    """One sample of nested tuples of tensors."""
-    return type(batch)(*(v[number] if isinstance(v, Tensor) else _sample(v, number) for v in batch))
+def _instances(batch: Instances, number: int) -> Instances:
+    """The instances of one sample."""
+    return Instances(*(values[number] for values in batch))
+
+
+def _wholes(batch: ParsedWholes, number: int) -> ParsedWholes:
+    """The wholes of one sample."""
+    return ParsedWholes(_instances(batch.wholes, number), batch.parent[number], batch.coupling[number])

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, ConcurrentCaps
 from torchcaps.models.base import capsule_inputs
 from torchcaps.parsing.fields import receptive_fields, spread
@@ -41,11 +42,11 @@ class Link(NamedTuple):
     """Who gives how much to whom, between N children and P·J parents.
 
     Attributes:
-        index: which child is at each place of each parent's field, int64 `[P, I]`; N for none.
+        field: which child is at each place of each parent's field, int64 `[P, I]`; N for none.
         coupling: `[B, P, I, J]`.
     """
 
-    index: Tensor
+    field: Tensor
     coupling: Tensor
 
 
@@ -104,7 +105,7 @@ def capsule_levels(model: nn.Module, images: Tensor) -> tuple[list[Level], list[
     return levels, links
 
 
-def _outputs(model: nn.Module, inputs: list[tuple[str, CapsuleLayer, object]]) -> list[RoutingOutput]:
+def _outputs(model: nn.Module, inputs: list[tuple[str, CapsuleLayer, Capsules]]) -> list[RoutingOutput]:
     """The output of each capsule layer with its couplings; of layers that are routed together, the last."""
     together: dict[int, RoutingOutput] = {}
     for stack in model.modules():
@@ -112,11 +113,10 @@ def _outputs(model: nn.Module, inputs: list[tuple[str, CapsuleLayer, object]]) -
             below = [children for _, layer, children in inputs if layer is stack.layers[0]]
             if below:
                 together |= {
-                    id(layer): output
-                    for layer, output in zip(stack.layers, stack.history(below[-1])[-1])  # type: ignore[arg-type]
+                    id(layer): output for layer, output in zip(stack.layers, stack.history(below[-1])[-1])
                 }
     return [
-        together[id(layer)] if id(layer) in together else layer(children, coupling=True)  # type: ignore[arg-type]
+        together[id(layer)] if id(layer) in together else layer(children, coupling=True)
         for _, layer, children in inputs
     ]
 
@@ -189,7 +189,7 @@ def _choose(
     coupling = np.zeros((len(parents), total + 1))
     for row, parent in enumerate(parents):
         position, kind = divmod(parent, types)
-        coupling[row, link.index[position].cpu().numpy()] = (
+        coupling[row, link.field[position].cpu().numpy()] = (
             link.coupling[sample, position, :, kind].float().cpu()
         )
     coupling = coupling[:, :total]  # the last place took what is outside the image
@@ -225,7 +225,7 @@ def _masks(
         parents = flow.unflatten(1, (len(coupling), -1))
         to_fields = torch.einsum("pij,spj->spi", coupling, parents).flatten(1)
         total = level.activation.shape[1]
-        flow = torch.zeros(len(shown), total + 1).index_add(1, link.index.cpu().flatten(), to_fields)
+        flow = torch.zeros(len(shown), total + 1).index_add(1, link.field.cpu().flatten(), to_fields)
         flow = flow[:, :total] * level.activation[sample].float().cpu().clamp(0, 1)
     bottom = levels[0]
     weight = flow.unflatten(1, (-1, bottom.types)).mean(-1) if bottom.grid else flow
