@@ -28,6 +28,7 @@ from torchcaps.models import create_model as create_model
 from torchcaps.models import list_models as list_models
 from torchcaps.models import list_pretrained as list_pretrained
 from torchcaps.models import register_model as register_model
+from torchcaps.parsing import parse as parse
 from torchcaps.poses import PoseSpace as PoseSpace
 from torchcaps.poses import list_pose_spaces as list_pose_spaces
 from torchcaps.poses import register_pose_space as register_pose_space

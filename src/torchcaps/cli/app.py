@@ -19,6 +19,7 @@ from torchcaps.cli.export import export
 from torchcaps.cli.imports import import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
+from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
@@ -72,6 +73,7 @@ COMMANDS = (
     train,
     evaluate,
     predict,
+    parse,
     export,
     reproduce,
     compare,
@@ -121,6 +123,7 @@ def torchcaps(
       torchcaps train --model shared_capsnet --data mnist --epochs 3
       torchcaps evaluate runs/mnist-shared_capsnet --data two_digits
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
+      torchcaps parse photo.png --run runs/mnist-shared_capsnet
       torchcaps --import my_models train --model my_capsnet --data mnist
 
     [bold]Exit codes[/bold]

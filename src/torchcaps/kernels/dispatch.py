@@ -188,8 +188,6 @@ def fits(*tensors: Tensor | None) -> bool:
     dtype, device = present[0].dtype, present[0].device
     if any(tensor.dtype != dtype or tensor.device != device for tensor in present):
         return False
-    if not torch.compiler.is_compiling() and _transformed():
-        return False
     if is_gpu(device):
         if missing_on_gpu:
             return plain_on_gpu(missing_on_gpu)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -235,6 +237,25 @@ def capsule_inputs(model: nn.Module, images: Tensor) -> tuple[Any, list[tuple[st
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode inside a `with` block.
+
+    >>> layer = nn.Dropout()
+    >>> with evaluating(layer):
+    ...     layer.training
+    False
+    >>> layer.training
+    True
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 class CapsuleModel(Model):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from torchcaps.data.batches import make_batches
 from torchcaps.data.preprocess import Preprocess
+from torchcaps.models.base import evaluating
 from torchcaps.training.data import as_images, first_images, has_several_labels
 from torchcaps.training.metrics import Evaluation, MetricSums
 from torchcaps.training.objective import LossFunction, Objective, as_output
@@ -109,22 +109,3 @@ class Crops:
     def test(self, images: Tensor) -> Tensor:
         """All crops of some images."""
         return self.preprocess.test_crops(images, self.per_side)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode inside a `with` block.
-
-    >>> layer = nn.Dropout()
-    >>> with evaluating(layer):
-    ...     layer.training
-    False
-    >>> layer.training
-    True
-    """
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count
 from torchcaps._registry import suggest
 from torchcaps.capsules import Capsules
-from torchcaps.data.formats.images import read_image
+from torchcaps.data.formats.images import open_image, read_image, upright_shape
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
+from torchcaps.models.base import evaluating
 from torchcaps.models.weights import ModelCard, load_weights
 from torchcaps.training.data import background
-from torchcaps.training.evaluation import evaluating
 from torchcaps.training.objective import as_output
 from torchcaps.training.run import reported_model
 
@@ -96,17 +96,47 @@ class Predictor:
         images = torch.stack([self.read(path, invert=invert) for path in paths])
         return self(images)
 
-    def read(self, path: str | Path, *, invert: bool | None = None) -> Tensor:
-        """Read an image file as the model's training images were: uint8 `[C, H, W]`."""
+    def read(
+        self, path: str | Path, *, invert: bool | None = None, shape: tuple[int, int] | None = None
+    ) -> Tensor:
+        """Read an image file as the model's training images were: uint8 `[C, H, W]`.
+
+        Args:
+            path: an image file of any size and kind.
+            invert: see `files`.
+            shape: height and width to scale and crop it to, by default those of the training images.
+        """
         channels = self.card.in_channels
         gray = channels != 3
         # The size before a center crop is not known any more; a whole object at the crop's size is nearest.
-        image = read_image(path, self.card.image_size, gray)
+        image = read_image(path, shape or self.card.image_size, gray)
         if gray and channels > 1:
             image = image.expand(channels, -1, -1)
         if invert is None:
             invert = channels == 1 and inverted(image, self.card.background)
         return 255 - image if invert else image
+
+    def full_shape(self, path: str | Path, side: int | None = None) -> tuple[int, int]:
+        """The shape in which the model reads all of a picture: nothing is cropped if it reads any size.
+
+        Args:
+            path: an image file.
+            side: pixels along its shorter side, by default those of the training images.
+
+        Raises:
+            ValueError: another side was asked for, and the model reads one size only.
+        """
+        if not self.model.any_size or self.preprocess.crop or self.preprocess.resize:
+            if side is not None:
+                height, width = self.card.image_size
+                raise ValueError(
+                    f"{self.card.model} reads images of {width}×{height} pixels only, not of {side}"
+                )
+            return self.card.image_size
+        with open_image(Path(path)) as image:
+            height, width = upright_shape(image)
+        factor = (side or min(self.card.image_size)) / min(height, width)
+        return round(factor * height), round(factor * width)
 
     def _prediction(self, scores: Tensor) -> Prediction:
         order = scores.argsort(descending=True).tolist()

@@ -12,6 +12,7 @@ from torch import nn
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model, pretrained_path
+from torchcaps.models.base import evaluating
 from torchcaps.models.registry import takes_pretrained
 from torchcaps.models.weights import OBJECT, ModelCard, read_tensors
 from torchcaps.training.data import (
@@ -24,7 +25,6 @@ from torchcaps.training.data import (
     load_other,
     load_splits,
 )
-from torchcaps.training.evaluation import evaluating
 from torchcaps.training.objective import LossFunction, Objective, as_output
 from torchcaps.training.recipe import Recipe
 

@@ -54,15 +54,20 @@ def common_form(
     sizes, gray = set(), True
     for path in paths:
         with open_image(path, max_pixels) as image:
-            # Of TIFF files, Pillow gives the size after rotation or before it, depending on its version.
-            stored = getattr(image, "tag_v2", {})
-            width, height = stored.get(WIDTH_TAG, image.width), stored.get(HEIGHT_TAG, image.height)
-            sizes.add((width, height) if rotation(image) in SIDES_SWAPPED else (height, width))
+            sizes.add(upright_shape(image))
             gray = gray and image.mode in GRAY_MODES
     if size is not None:
         return (size, size), gray
     shared = sizes.pop() if len(sizes) == 1 else (0, 0)
     return (shared if 0 < max(shared) <= LARGEST_KEPT else (DEFAULT_SIZE, DEFAULT_SIZE)), gray
+
+
+def upright_shape(image: Any) -> tuple[int, int]:
+    """Height and width of an open image file, as it is seen after the rotation that its tag asks for."""
+    # Of TIFF files, Pillow gives the size after rotation or before it, depending on its version.
+    stored = getattr(image, "tag_v2", {})
+    width, height = stored.get(WIDTH_TAG, image.width), stored.get(HEIGHT_TAG, image.height)
+    return (width, height) if rotation(image) in SIDES_SWAPPED else (height, width)
 
 
 def rotation(image: Any) -> str | None:
@@ -91,6 +96,8 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
         raise DataError.in_file(
             path, f"{fault} Scale it down, or raise max_pixels and PIL.Image.MAX_IMAGE_PIXELS"
         ) from fault
+    except FileNotFoundError as fault:
+        raise DataError.in_file(path, "there is no such file") from fault
     except (OSError, ValueError) as fault:
         raise DataError.in_file(path, f"it is not an image that can be read ({fault})") from fault
     if image.width * image.height > max_pixels:

@@ -8,7 +8,7 @@ from torchcaps.attacks import fgsm, input_gradient, pgd, zero_gradient_share
 from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments.compare.forms import PartSettings
 from torchcaps.models import Model
-from torchcaps.training.evaluation import evaluating
+from torchcaps.models.base import evaluating
 from torchcaps.training.metrics import all_correct
 
 BATCH = 250

@@ -12,8 +12,8 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments.framework.statistics import normalized_entropy
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model, capsule_inputs
+from torchcaps.models.base import evaluating
 from torchcaps.routing import DynamicRouting
-from torchcaps.training.evaluation import evaluating
 
 ITERATIONS = 100
 Curves = dict[str, Any]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchcaps.cli.imports import import_hint
+from torchcaps.cli.options import newest_run
+
+# Pixels along the shorter side of the picture in a figure.
+DRAWN_SIDE = 480
+
+
+def parse(
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")],
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run's folder, a weights file, or the name of trained weights that "
+            "torchcaps models lists; by default the newest run."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for NAME-parse.png and NAME-parse.json of each image.")
+    ] = Path(),
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Least presence of a class, a whole or a loose part.")
+    ] = 0.5,
+    children: Annotated[int, typer.Option(min=1, help="Capsules to show below another.")] = 3,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=8,
+            help="Scale pictures to so many pixels along the shorter side, for networks that read any size; "
+            "by default as many as in training.",
+        ),
+    ] = None,
+    invert: Annotated[
+        bool | None,
+        typer.Option(
+            "--invert/--no-invert",
+            help="Swap dark and light; by default where the image has a light background "
+            "and the training images a dark one, or the reverse.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per image instead of the tree.")
+    ] = False,
+) -> None:
+    """Show what a capsule network found in image files, and what belongs to what.
+
+    Prints a tree for each image, and writes it as a figure and as JSON.
+
+    [bold]Examples[/bold]
+
+      torchcaps parse drawing.png --run runs/shapes-parts_capsnet
+      torchcaps parse digit.png --run capsnet_small-mnist --out trees
+      torchcaps parse scans/*.png --run weights.safetensors --threshold 0.7 --json
+    """
+    import json
+
+    from torchcaps._files import replaced_on_success
+    from torchcaps.data.formats.images import read_image
+    from torchcaps.parsing import Names
+    from torchcaps.parsing import parse as parse_images
+    from torchcaps.training.prediction import Predictor
+
+    run = run or newest_run("last.safetensors")
+    with import_hint(run):
+        predictor = Predictor.load(run)
+    names = Names.of_card(predictor.card)
+    out.mkdir(parents=True, exist_ok=True)
+    stems = unique_stems(images)
+    for path, stem in zip(images, stems):
+        shape = predictor.full_shape(path, size)
+        pixels = predictor.preprocess.test(predictor.read(path, invert=invert, shape=shape).unsqueeze(0))
+        (tree,) = parse_images(predictor.model, pixels, names=names, threshold=threshold, children=children)
+        table = {"file": str(path), **tree.to_dict()}
+        # The picture as it came, in its own colors; cropped in the same way.
+        factor = max(1.0, DRAWN_SIDE / min(shape))
+        picture = read_image(path, (round(factor * shape[0]), round(factor * shape[1])), gray=False)
+        with replaced_on_success(out / f"{stem}-parse.png") as file:
+            tree.draw(picture).savefig(file, format="png")
+        with replaced_on_success(out / f"{stem}-parse.json") as file:
+            file.write_text(json.dumps(table, indent=1), encoding="utf-8")
+        if as_json:
+            typer.echo(json.dumps(table))
+        else:
+            typer.echo(f"{path}: {tree}")
+
+
+def unique_stems(paths: list[Path]) -> list[str]:
+    """The name of each file without its suffix, with a number where it occurs again.
+
+    >>> unique_stems([Path("a/boat.png"), Path("b/boat.jpg"), Path("house.png")])
+    ['boat', 'boat-2', 'house']
+    """
+    stems: list[str] = []
+    for number, path in enumerate(paths):
+        before = sum(other.stem == path.stem for other in paths[:number])
+        stems.append(f"{path.stem}-{before + 1}" if before else path.stem)
+    return stems
