@@ -95,7 +95,7 @@ def train_parts(
     optimizer = torch.optim.Adam(detector.parameters(), lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=0.15)
     for step, batches in enumerate(zip(*(each.epoch(0) for each in streams)), 1):
-        # All images of a step go through the network at once: batch normalization must not tell streams apart.
+        # All at once: in batches of one stream, batch normalization would learn to tell the streams apart.
         images = torch.cat([scenes.images for scenes in batches]).float() / 255
         found = detector(images.contiguous(memory_format=torch.channels_last))
         sizes = [len(scenes) for scenes in batches]
