@@ -33,7 +33,8 @@ from torchcaps.training.publish.ship import check_room, keep_entry, sample_of
 MODEL = "parts_capsnet"
 COMMAND = "python -m torchcaps.experiments.wholes"
 # Scenes of loose parts: number in each step, and options. Large; small; with noise, clutter and texture.
-# Sizes are those of parts in wholes of these scales. There are too many parts to lie apart: parts of wholes touch.
+# Sizes are those of parts in wholes of these scales. There are too many parts to lie apart, since parts of
+# wholes touch.
 PART_SCENES = (
     (10, SceneOptions(parts=7, scale=(0.45, 0.97))),
     (14, SceneOptions(parts=19, scale=(0.32, 0.55))),

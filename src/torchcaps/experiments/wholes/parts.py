@@ -90,7 +90,8 @@ def train_parts(
         log: gets a line every 100 steps.
     """
     streams = [streams] if isinstance(streams, SceneStream) else streams
-    detector.train().to(memory_format=torch.channels_last)  # a quarter faster on CPUs
+    # A quarter faster on CPUs; torch's own types do not know this form of `to`.
+    detector.train().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     steps = len(streams[0])
     optimizer = torch.optim.Adam(detector.parameters(), lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=0.15)
