@@ -84,15 +84,19 @@ def test_proposals_are_the_highest_local_maxima() -> None:
     assert propose_parts(PartMap(logits, pose), 100).kind.shape == (1, 72)
 
 
-def test_two_maxima_of_one_part_are_one() -> None:
+def test_a_part_that_is_read_twice_is_one_part() -> None:
     logits = torch.full((1, 2, 8, 8), -9.0)
     logits[0, 0, 1, 1], logits[0, 0, 1, 4], logits[0, 0, 6, 6], logits[0, 1, 1, 1] = 3.0, 2.0, 1.0, 0.0
     pose = torch.tensor([0.5, 0.0, 0.1, 0.2]).repeat(1, 2, 8, 8, 1)
-    pose[0, 0, 1, 4] += 0.05  # nearly the same
-    pose[0, 0, 6, 6, 2] += 0.5  # as large, but elsewhere
+    pose[0, 0, 1, 4, 2] += 0.1  # the same kind beside it, half as far as counts as two parts
+    pose[0, 0, 6, 6, 2] += 0.3
+    pose[0, 1, 1, 1, 0] *= -1  # another kind at the same place
     found = propose_parts(PartMap(logits, pose), 4)
-    expected = torch.sigmoid(torch.tensor([[3.0, 2.0, 1.0, 0.0]])) * torch.tensor([[1, 0, 1, 1]])
+    expected = torch.sigmoid(torch.tensor([[3.0, 2.0, 1.0, 0.0]])) * torch.tensor([[1, 0, 1, 0]])
     torch.testing.assert_close(found.activation, expected)
+    # A small part in a large one, off its center, is a part of its own.
+    pose[0, 1, 1, 1] = torch.tensor([0.1, 0.0, 0.15, 0.2])
+    assert propose_parts(PartMap(logits, pose), 4).activation[0, 3] == 0.5
 
 
 def test_class_capsules_are_the_best_proposals() -> None:

@@ -18,7 +18,7 @@ _SIZE_UNIT = 8.0
 _DISTANCE_UNIT = 4.0
 # A place starts with a presence of 1 %: most places hold no part.
 _FIRST_LOGIT = -4.6
-# Two maxima are one part if their poses differ by less than this, relative to its scale.
+# Two maxima are one part if they are nearer than this, relative to the smaller one's scale.
 _SAME_PART = 0.4
 
 
@@ -110,8 +110,8 @@ def place_coordinates(height: int, width: int, *, like: Tensor) -> Tensor:
 def propose_parts(found: PartMap, count: int) -> Instances:
     """The most present parts: local maxima over 3×3 places, for each kind on its own.
 
-    Two maxima of one kind whose poses differ by less than 0.4 of their scale are the same part: the less
-    present one gets activation 0.
+    Two maxima that are nearer than 0.4 of the smaller one's scale, of one kind or of two, are one part that
+    was read twice: the less present one gets activation 0.
 
     Args:
         found: what a detector says.
@@ -130,9 +130,10 @@ def propose_parts(found: PartMap, count: int) -> Instances:
     kind = index // places
     pose = found.pose.flatten(1, 3).gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
     with torch.no_grad():
-        near = torch.cdist(pose, pose) < _SAME_PART * pose[..., :2].norm(dim=-1).unsqueeze(1)
-        earlier = torch.ones_like(near[0]).tril(-1)
-        again = (near & earlier & (kind.unsqueeze(1) == kind.unsqueeze(2))).any(2)
+        scale = pose[..., :2].norm(dim=-1)
+        smaller = torch.minimum(scale.unsqueeze(1), scale.unsqueeze(2))
+        near = torch.cdist(pose[..., 2:], pose[..., 2:]) < _SAME_PART * smaller
+        again = (near & torch.ones_like(near[0]).tril(-1)).any(2)
     return Instances(kind, pose, activation.masked_fill(again, 0.0))
 
 
