@@ -19,7 +19,7 @@ def weights(tmp_path: Path) -> Path:
     """A network for parts that finds something, trained on a dark background."""
     torch.manual_seed(0)
     options = {"kinds": 2, "channels": 4, "proposals": 5}
-    facts = {"parts": ["wall", "roof"]}
+    facts = {"kinds": ["wall", "roof"]}
     card = ModelCard("parts_capsnet", options, 2, 1, (32, 32), ("house", "boat"), facts=facts)
     model = card.build()
     assert isinstance(model, PartsCapsNet)

@@ -194,7 +194,7 @@ def test_a_child_is_left_to_the_class_that_takes_most_of_it() -> None:
 
 
 def test_names_come_from_the_card_or_are_numbers() -> None:
-    card = ModelCard("x", {}, 2, 1, (8, 8), ("a", "b"), facts={"parts": ["p"], "groups": 3})
+    card = ModelCard("x", {}, 2, 1, (8, 8), ("a", "b"), facts={"kinds": ["p"], "groups": 3})
     assert Names.of_card(card) == Names(("a", "b"), ("p",), ())
     model = network("parts_capsnet", kinds=2, groups=2)
     (tree,) = parse(model, images_for(model, 1), names=Names(("a", "b"), ("p",)), threshold=0.0)

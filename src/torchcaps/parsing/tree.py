@@ -29,13 +29,13 @@ class Names(NamedTuple):
 
     @classmethod
     def of_card(cls, card: ModelCard) -> Names:
-        """The names that are kept with trained weights: `classes`, and `parts` and `groups` in its facts.
+        """The names that are kept with trained weights: `classes`, and `kinds` and `groups` in its facts.
 
-        >>> card = ModelCard("parts_capsnet", {}, 1, 1, (64, 64), ("house",), facts={"parts": ["roof"]})
+        >>> card = ModelCard("parts_capsnet", {}, 1, 1, (64, 64), ("house",), facts={"kinds": ["roof"]})
         >>> Names.of_card(card)
         Names(classes=('house',), parts=('roof',), groups=())
         """
-        return cls(card.classes, *(_texts(card.facts.get(key)) for key in ("parts", "groups")))
+        return cls(card.classes, *(_texts(card.facts.get(key)) for key in ("kinds", "groups")))
 
 
 @dataclass
