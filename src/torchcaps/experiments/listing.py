@@ -21,6 +21,9 @@ MODULES = {
     "equivariance": "equivariance",
     "transforming": "transforming",
     "wholes": "wholes.claims.wholes",
+    "scrambled": "wholes.claims.scrambled",
+    "few": "wholes.claims.few",
+    "poses": "wholes.claims.poses",
 }
 
 

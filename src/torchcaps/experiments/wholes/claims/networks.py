@@ -138,10 +138,8 @@ class Networks:
         def train(layer: ConstellationCaps) -> dict[str, Any]:
             found, labels = self._examples(CAPSULES, count)
             train_wholes(layer, Instances(*found), labels, steps=steps, seed=self.study.seed)
-            (kind, pose, activation), target = self._validation(CAPSULES)
-            with torch.no_grad():
-                logits = layer(Instances(kind, pose, activation)).logits
-            return {"accuracy": accuracy(logits, target)}
+            found, target = self._validation(CAPSULES)
+            return {"accuracy": accuracy(whole_logits(layer, Instances(*found)), target)}
 
         trained = stored(
             self.study,
@@ -208,10 +206,7 @@ class Networks:
         result = {}
         for name in names:
             if name == CAPSULES:
-                layer = self.capsules().wholes
-                batches = zip(*(values.split(200) for values in found))
-                with torch.no_grad():
-                    result[name] = torch.cat([layer(Instances(*batch)).logits for batch in batches])
+                result[name] = whole_logits(self.capsules().wholes, found)
             else:
                 result[name] = outputs(self.baseline(name).model, found if name in ON_PARTS else (images,))
         return result
@@ -286,6 +281,13 @@ class Networks:
             inputs = tuple(self.find_parts(images)) if sort == "parts" else (images,)
             self._scenes[sort, split, count, ceiling] = Examples(inputs, labels)
         return self._scenes[sort, split, count, ceiling]
+
+
+@torch.no_grad()
+def whole_logits(layer: ConstellationCaps, found: Instances) -> Tensor:
+    """The logits `[N, types]` of capsules on the parts of N images, a batch at a time."""
+    batches = zip(*(values.split(200) for values in found))
+    return torch.cat([layer(Instances(*batch)).logits for batch in batches])
 
 
 def accuracy(logits: Tensor, target: Tensor) -> float:
