@@ -13,10 +13,13 @@ from torchcaps.poses.similarity import SimilarityPose
 from torchcaps.routing.base import without_autocast
 from torchcaps.votes import at_least_float32
 
-# Below these, a number counts as 0: an activation, the squared scale of a pose, the fit of a vote.
+# Below these, a number counts as 0: an activation, the squared scale of a pose, the fit of a child.
 _MIN_ACTIVATION = 1e-9
 _MIN_SQUARE = 1e-8
 _MIN_FIT = 1e-13
+_SPACE = SimilarityPose()
+# A slot that an example fills is filled with a probability of 95 % at first, another with 5 %.
+_FILLED_LOGIT = 3.0
 
 
 class Proposals(NamedTuple):
@@ -26,11 +29,13 @@ class Proposals(NamedTuple):
         pose: `[B, J, K·R, 4]`, ordered by child and then by role.
         score: log-likelihood ratio of the whole being there, `[B, J, K·R]`.
         logits: one number for each type, `[B, J]`: the logarithm of the summed likelihood ratios.
+        best: pose of the best proposal of each type, fitted to all the children that confirm it, `[B, J, 4]`.
     """
 
     pose: Tensor
     score: Tensor
     logits: Tensor
+    best: Tensor
 
 
 class ParsedWholes(NamedTuple):
@@ -53,29 +58,32 @@ class ConstellationCaps(nn.Module):
     A whole of type j has slots: R roles for each kind t of child, :math:`R = 2` if it may have two wheels.
     Slot (t, r) has a learned relation :math:`W_{tjr}`, a similarity that says where the whole is as seen from
     the child; a learned probability :math:`\pi_{tjr}` that the slot is filled; and a learned
-    :math:`\sigma_{tjr}`. Child i of kind t and pose :math:`M_i` votes :math:`V_{ijr} = M_i W_{tjr}`. Every
-    vote proposes a whole of pose :math:`P = V_{ijr}`, whose log-likelihood ratio against independent children
+    :math:`\sigma_{tjr}`, the error of each of the four numbers of a child's pose, relative to its scale.
+    Child i of kind t and pose :math:`M_i` votes :math:`V_{ijr} = M_i W_{tjr}`, which proposes a whole of that
+    pose. In such a whole, slot (u, s) should hold a child at :math:`M_i D` with
+    :math:`D = W_{tjr} W_{ujs}^{-1}`. The log-likelihood ratio of the proposal against independent children
     adds up over all slots:
 
     .. math::
         \log a_i \pi_{tjr} + \sum_{(u, s) \ne (t, r)} \log \Bigl(1 - \pi_{ujs} +
-        \pi_{ujs} \sum_{k \ne i} a_k\, \frac{N(P^{-1} V_{kjs};\, I, \sigma_{ujs}^2)}{b} \Bigr)
+        \pi_{ujs} \sum_{k \ne i} a_k\, \frac{N(M_i^{-1} M_k;\, D, v)}{b} \Bigr)
 
     where k runs over the children of kind u, and b is a constant density of children that belong to nothing.
-    A child that is the best for one slot is left out of the slots of other roles that it fits less well: no
-    child confirms a whole twice. Votes are compared in the frame of the
-    proposal: a change of viewpoint moves the proposals and does not change their scores.
+    In units of the scale of D, angle and scale (a, b) have the variance
+    :math:`\sigma_{tjr}^2 + \sigma_{ujs}^2`, and the place (x, y) has
+    :math:`\sigma_{tjr}^2 (1 + \|D_{xy}\|^2) / \|D_{ab}\|^2 + \sigma_{ujs}^2`: a small child knows less about a
+    distant one. A child that is the best for one slot is left out of the slots of other roles that it fits
+    less well: no child confirms a whole twice. Only relations between children enter: a change of viewpoint
+    moves the proposals and does not change their scores.
 
-    Poses of wholes are known up to one constant similarity for each type, which the weights choose.
+    Poses of wholes are known up to one constant similarity for each type, see `set_frames`.
 
     Args:
         kinds: number of kinds of children, T.
         wholes: number of types of wholes, J.
         roles: how many slots for each kind a whole has, R.
-        sigma: what all σ start from, in units of the whole. Training with a small one may miss some parts
-            of a whole.
-        min_sigma: the smallest σ. Poses that a network reads from pixels have larger errors at scales that it
-            was not trained for, and a small σ would refuse them.
+        sigma: what all σ start from. Training with a small one may miss some parts of a whole.
+        min_sigma: the smallest σ.
         log_background: log b.
 
     Example:
@@ -94,8 +102,8 @@ class ConstellationCaps(nn.Module):
         roles: int = 2,
         *,
         sigma: float = 1.0,
-        min_sigma: float = 0.2,
-        log_background: float = -4.0,
+        min_sigma: float = 0.04,
+        log_background: float = -5.0,
     ) -> None:
         super().__init__()
         self.kinds = check_count("kinds", kinds)
@@ -114,15 +122,57 @@ class ConstellationCaps(nn.Module):
         """All proposals of these children, `K` in each sample, and the logits of the types of wholes."""
         kind, pose, activation = self._check(instances)
         with without_autocast(pose):
-            votes = self._votes(kind, pose)
-            score = self._scores(self._fits(kind, votes, activation), kind, activation.unsqueeze(1)).squeeze(
-                1
-            )
-            return Proposals(votes.flatten(2, 3), score, torch.logsumexp(score, -1))
+            fits, free = self._fits(kind, pose, activation), activation.unsqueeze(1)
+            score = self._scores(fits, kind, free).squeeze(1)
+            types = torch.arange(self.wholes, device=kind.device) * score.shape[2]
+            best = self._take(Instances(kind, pose, free), fits, score.argmax(-1) + types).pose
+            votes = self._votes(kind, pose).flatten(2, 3)
+            return Proposals(votes, score, torch.logsumexp(score, -1), best)
+
+    @torch.no_grad()
+    def set_examples(self, examples: Instances, *, sigma: float = 0.2) -> None:
+        """Make each type of whole what one example shows: a good start for training.
+
+        The present children of an example fill the slots of their kinds, the most active first. The frame of
+        the whole has its origin in the middle of them.
+
+        Args:
+            examples: one sample of K children for each type, `[J, K]`.
+            sigma: all σ.
+        """
+        kind, pose, activation = self._check(examples)
+        if len(kind) != self.wholes:
+            raise ValueError(f"examples must hold one sample for each of {self.wholes} types, got {len(kind)}")
+        self.log_sigma.fill_(math.log(check_number("sigma", sigma, above=True)))
+        self.filled_logit.fill_(-_FILLED_LOGIT)
+        for whole in range(self.wholes):
+            present = (activation[whole] > 0.5).nonzero().squeeze(1)
+            if len(present) == 0:
+                continue
+            frame = torch.cat([pose.new_tensor([1.0, 0.0]), pose[whole, present, 2:].mean(0)])
+            used = [0] * self.kinds
+            for child in present[activation[whole, present].argsort(descending=True, stable=True)].tolist():
+                slot = int(kind[whole, child])
+                if used[slot] < self.roles:
+                    self.weight[slot, whole, used[slot]] = _SPACE.move(frame, _inverse(pose[whole, child]))
+                    self.filled_logit[slot, whole, used[slot]] = _FILLED_LOGIT
+                    used[slot] += 1
+
+    @torch.no_grad()
+    def set_frames(self, change: Tensor) -> None:
+        """Choose the frame of each type of whole: its pose P becomes P @ change, and scores stay the same.
+
+        Training fixes the relations between children, and nothing says which pose of a whole is the identity.
+
+        Args:
+            change: similarities `[J, 4]`.
+        """
+        check_tensor("change", change, "J D", J=self.wholes, D=4)
+        self.weight.copy_(_SPACE.move(change[:, None].to(self.weight), self.weight))
 
     @torch.no_grad()
     def parse(
-        self, instances: Instances, limit: int, *, threshold: float = 0.0, starts: int = 8
+        self, instances: Instances, limit: int, *, threshold: float = 0.0, starts: int = 16
     ) -> ParsedWholes:
         """Find several wholes, also of one type: a part of one whole is not free for another.
 
@@ -138,16 +188,15 @@ class ConstellationCaps(nn.Module):
             starts: number of proposals to start from.
 
         Returns:
-            Wholes whose pose is the mean of their parts' votes, weighted by activation and 1 / σ², and whose
-            activation is the sigmoid of the score.
+            Wholes with the pose that brings their slots nearest to their parts: least squares over (a, b, x,
+            y) of all parts, weighted by activation and by 1 / σ². The activation is the sigmoid of the score.
         """
         check_count("limit", limit)
         check_count("starts", starts)
         check_number("threshold", threshold, None)
         kind, pose, activation = self._check(instances)
         with without_autocast(pose):
-            votes = self._votes(kind, pose)
-            fits = self._fits(kind, votes, activation)
+            fits = self._fits(kind, pose, activation)
             starts = min(starts, self.wholes * fits.shape[2])
             free = activation.unsqueeze(1).repeat(1, starts, 1)  # 0 once a child is part of a whole
             rounds = []
@@ -155,7 +204,7 @@ class ConstellationCaps(nn.Module):
                 score = self._scores(fits, kind, free).masked_fill(self._taken(free), -torch.inf).flatten(2)
                 # [B, S]: first each of the best proposals, later the best one.
                 best, index = score[:, 0].topk(starts) if number == 0 else score.max(-1)
-                found = self._take(kind, free, votes, fits, index)
+                found = self._take(Instances(kind, pose, free), fits, index)
                 accepted = best > threshold
                 member = found.member & accepted.unsqueeze(-1)
                 rounds.append(_Round(found.type, found.pose, best.masked_fill(~accepted, -torch.inf), member))
@@ -190,23 +239,39 @@ class ConstellationCaps(nn.Module):
     def _votes(self, kind: Tensor, pose: Tensor) -> Tensor:
         """Votes `[B, J, K, R, 4]`."""
         weight = self.weight[kind].movedim(2, 1)
-        return SimilarityPose().move(weight, pose[:, None, :, None])
+        return _SPACE.move(weight, pose[:, None, :, None])
 
     def _sigma(self) -> Tensor:
-        return self.log_sigma.clamp(min=math.log(self.min_sigma))
+        return self.log_sigma.clamp(min=math.log(self.min_sigma)).exp()
 
-    def _fits(self, kind: Tensor, votes: Tensor, activation: Tensor) -> Tensor:
-        """How much more likely each vote is under each proposal than without it, `[B, J, C, R, K]`."""
-        proposals = votes.flatten(2, 3)  # [B, J, C, 4]
-        square = proposals[..., :2].square().sum(-1).clamp(min=_MIN_SQUARE)[..., None, None]
-        voters = votes.transpose(2, 3).unsqueeze(2)  # [B, J, 1, R, K, 4]
-        # One number of the pose at a time: the largest tensor then has no last dimension of 4.
-        distance = sum(
-            (voters[..., number] - proposals[..., number, None, None]).square() for number in range(4)
+    def _relations(self) -> Tensor:
+        """For each two slots: D, the inverse variances in its units, and the logarithm of their product.
+
+        Shape `[T·T, J·R·R·7]`, by kind and then by type and role of the first child and role of the second.
+        """
+        # [T, T, J, R, R]: kinds of both, type, roles of both.
+        between = _SPACE.move(_inverse(self.weight)[None, :, :, None], self.weight[:, None, :, :, None])
+        variance = self._sigma().square()
+        proposer, other = variance[:, None, :, :, None], variance[None, :, :, None]
+        square = between[..., :2].square().sum(-1).clamp(min=_MIN_SQUARE)
+        turn = proposer + other
+        place = proposer * (1 + between[..., 2:].square().sum(-1)) / square + other
+        numbers = torch.stack([1 / (square * turn), 1 / (square * place), torch.log(turn * place)], -1)
+        return torch.cat([between, numbers], -1).flatten(2).flatten(0, 1)
+
+    def _fits(self, kind: Tensor, pose: Tensor, activation: Tensor) -> Tensor:
+        """How much more likely each child is under each proposal than without it, `[B, J, C, R, K]`."""
+        pairs = kind.unsqueeze(2) * self.kinds + kind.unsqueeze(1)
+        relations = F.embedding(pairs, self._relations()).unflatten(
+            -1, (self.wholes, self.roles, self.roles, 7)
         )
-        log_sigma = self._sigma()[kind].permute(0, 2, 3, 1).unsqueeze(2)  # [B, J, 1, R, K]
+        between = _SPACE.move(pose.unsqueeze(1), _inverse(pose).unsqueeze(2))[:, :, :, None, None, None]
+        apart = (between - relations[..., :4]).square()
+        distance = (apart[..., 0] + apart[..., 1]) * relations[..., 4]
+        distance = distance + (apart[..., 2] + apart[..., 3]) * relations[..., 5]
         constant = 2 * math.log(2 * math.pi) + self.log_background
-        fit = torch.exp(-0.5 * distance / square * torch.exp(-2 * log_sigma) - 4 * log_sigma - constant)
+        fit = torch.exp(-0.5 * distance - relations[..., 6] - constant)  # [B, K, K, J, R, R]
+        fit = fit.permute(0, 3, 1, 4, 5, 2).flatten(2, 3)
         children = torch.arange(kind.shape[1], device=kind.device)
         itself = children.repeat_interleave(self.roles)[:, None] == children  # [C, K]
         fit = fit.masked_fill(itself.unsqueeze(1), 0.0)
@@ -237,8 +302,9 @@ class ConstellationCaps(nn.Module):
         """Which proposals are made by children that are not there or belong to a whole, `[B, S, 1, C]`."""
         return (free <= _MIN_ACTIVATION).repeat_interleave(self.roles, -1).unsqueeze(2)
 
-    def _take(self, kind: Tensor, free: Tensor, votes: Tensor, fits: Tensor, index: Tensor) -> _Round:
-        """Type, parts and pose of the proposals `index` `[B, S]`."""
+    def _take(self, instances: Instances, fits: Tensor, index: Tensor) -> _Round:
+        """Type, parts and pose of the proposals `index` `[B, S]`, with S sets of activations `[B, S, K]`."""
+        kind, pose, free = instances
         proposals = fits.shape[2]
         sample = torch.arange(len(kind), device=kind.device).unsqueeze(1)
         whole, child = index // proposals, index % proposals // self.roles
@@ -250,17 +316,52 @@ class ConstellationCaps(nn.Module):
         first = fit.unsqueeze(-2).masked_fill(~rivals, -1.0).argmax(-1) == children
         fit = torch.where(first, fit, 0.0)
         fit = torch.where(fit == fit.amax(2, keepdim=True), fit, 0.0)  # one role for each child
-        odds = self.filled_logit.movedim(1, 0)[whole.unsqueeze(-1), kind.unsqueeze(1)].exp().transpose(2, 3)
+        # What is known about the slots of the type, for each child: [B, S, R, K].
+        slots = whole.unsqueeze(-1), kind.unsqueeze(1)
+        odds = self.filled_logit.movedim(1, 0)[slots].exp().transpose(2, 3)
         same_role = torch.arange(self.roles, device=kind.device)[:, None] == role[..., None, None]
         same_kind = (kind.unsqueeze(1) == kind[sample, child].unsqueeze(-1)).unsqueeze(2)
         proposer = same_role & (children == child.unsqueeze(-1)).unsqueeze(2)
         member = ((odds * fit > 1) & ~(same_role & same_kind)) | proposer
-        precision = torch.exp(-2 * self._sigma()).movedim(1, 0)[whole.unsqueeze(-1), kind.unsqueeze(1)]
-        weight = member * free.unsqueeze(2) * precision.transpose(2, 3)
-        mine = votes[sample, whole].transpose(2, 3)  # [B, S, R, K, 4]
-        mass = weight.sum((-1, -2)).clamp(min=_MIN_ACTIVATION)
-        pose = (weight.unsqueeze(-1) * mine).sum((2, 3)) / mass.unsqueeze(-1)
-        return _Round(whole, pose, fit.new_zeros(index.shape), member.any(2))
+        place = _inverse(self.weight).movedim(1, 0)[slots].transpose(2, 3)
+        error = self._sigma().movedim(1, 0)[slots].transpose(2, 3) * place[..., :2].norm(dim=-1)
+        weight = member * free.unsqueeze(2).clamp(min=_MIN_ACTIVATION) / error.square()
+        parts = pose[:, None, None].expand_as(place)
+        fitted = _least_squares(place.flatten(2, 3), parts.flatten(2, 3), weight.flatten(2))
+        return _Round(whole, fitted, fit.new_zeros(index.shape), member.any(2))
+
+
+def _inverse(pose: Tensor) -> Tensor:
+    """Inverse similarities; finite for a scale of 0, as padding has it."""
+    a, b, x, y = pose.unbind(-1)
+    square = (a * a + b * b).clamp(min=_MIN_SQUARE)
+    a, b = a / square, -b / square
+    return torch.stack([a, b, b * y - a * x, -b * x - a * y], -1)
+
+
+def _least_squares(place: Tensor, pose: Tensor, weight: Tensor) -> Tensor:
+    """The similarity P that makes the weighted sum of |pose - P @ place|² smallest.
+
+    Args:
+        place: similarities `[..., N, 4]`.
+        pose: similarities `[..., N, 4]`.
+        weight: `[..., N]`, not all 0.
+
+    Returns:
+        `[..., 4]`.
+    """
+    weight = (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)
+    middle, target = (weight * place[..., 2:]).sum(-2), (weight * pose[..., 2:]).sum(-2)
+    # As complex numbers, a + i b and x + i y: 2 N equations p·u = z for p = a + i b of the result.
+    u = torch.cat([place[..., :2], place[..., 2:] - middle.unsqueeze(-2)], -2)
+    z = torch.cat([pose[..., :2], pose[..., 2:] - target.unsqueeze(-2)], -2)
+    weight = torch.cat([weight, weight], -2)
+    square = (weight * u.square()).sum((-1, -2)).clamp(min=_MIN_SQUARE)
+    a = (weight * u * z).sum((-1, -2)) / square
+    b = (weight.squeeze(-1) * (u[..., 0] * z[..., 1] - u[..., 1] * z[..., 0])).sum(-1) / square
+    x = target[..., 0] - a * middle[..., 0] + b * middle[..., 1]
+    y = target[..., 1] - b * middle[..., 0] - a * middle[..., 1]
+    return torch.stack([a, b, x, y], -1)
 
 
 class _Round(NamedTuple):

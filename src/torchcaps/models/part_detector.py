@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count
 from torchcaps.capsules import Instances
 
-STRIDE = 4
+STRIDE = 2
 """Pixels between neighboring places of a part map."""
-# Heads give sizes in units of 8 pixels and distances in strides, so that their outputs are near 1.
+# Heads give sizes in units of 8 pixels and distances in units of 4, so that their outputs are near 1.
 _SIZE_UNIT = 8.0
+_DISTANCE_UNIT = 4.0
 # A place starts with a presence of 1 %: most places hold no part.
 _FIRST_LOGIT = -4.6
 
@@ -34,42 +35,48 @@ class PartMap(NamedTuple):
 class PartDetector(nn.Module):
     """A convolutional network that finds parts, with a similarity as the pose of each.
 
-    Six convolutions with batch normalization, of stride 4 and a receptive field of 57 pixels, then one head
-    for presence and one for poses. The network gives the place of a part as seen from the place in the
-    feature map, in pixels, and the coordinates of that place are added: shifting an image by 4 pixels shifts
-    the poses and changes nothing else.
+    Five convolutions with batch normalization down to a quarter of the resolution, with a receptive field of
+    55 pixels, then one that joins them with the first features at half of the resolution, and one head for
+    presence and one for poses. The network gives the place of a part as seen from the place in the feature
+    map, in pixels, and the coordinates of that place are added: shifting an image by 4 pixels shifts the
+    poses and changes nothing else.
 
     Args:
         in_channels: channels of an image.
         kinds: number of kinds of parts, T.
-        channels: channels of the first convolution; the others have twice as many.
+        channels: channels of the first convolution; the deeper ones have twice as many.
 
     Example:
         >>> found = PartDetector(1, 3)(torch.rand(2, 1, 64, 64))
         >>> found.logits.shape, found.pose.shape
-        (torch.Size([2, 3, 16, 16]), torch.Size([2, 3, 16, 16, 4]))
+        (torch.Size([2, 3, 32, 32]), torch.Size([2, 3, 32, 32, 4]))
     """
 
-    def __init__(self, in_channels: int, kinds: int, channels: int = 32) -> None:
+    def __init__(self, in_channels: int, kinds: int, channels: int = 20) -> None:
         super().__init__()
         self.kinds = check_count("kinds", kinds)
         wide = 2 * check_count("channels", channels)
+        self.first = nn.Sequential(*_block(in_channels, channels, 5, stride=2))
         self.trunk = nn.Sequential(
-            *_block(in_channels, channels, 5, stride=2),
             *_block(channels, wide, 3, stride=2),
             *(layer for dilation in (1, 2, 1, 2) for layer in _block(wide, wide, 3, dilation=dilation)),
         )
-        self.presence = nn.Conv2d(wide, kinds, 1)
-        self.pose = nn.Sequential(*_block(wide, wide, 1), nn.Conv2d(wide, 4 * kinds, 1))
+        # From each deep place to the four places at twice the resolution.
+        self.finer = nn.Sequential(*_block(wide, 4 * channels, 1), nn.PixelShuffle(2))
+        self.join = nn.Sequential(*_block(2 * channels, channels, 3))
+        self.presence = nn.Conv2d(channels, kinds, 1)
+        self.pose = nn.Sequential(*_block(channels, wide, 1), nn.Conv2d(wide, 4 * kinds, 1))
         nn.init.constant_(self.presence.bias, _FIRST_LOGIT)  # type: ignore[arg-type]
 
     def forward(self, images: Tensor) -> PartMap:
         """Presence and poses for images `[B, C, H, W]`."""
-        features = self.trunk(images)
+        first = self.first(images)
+        finer = self.finer(self.trunk(first))[..., : first.shape[2], : first.shape[3]]
+        features = self.join(torch.cat([first, finer], 1))
         raw = self.pose(features).unflatten(1, (self.kinds, 4)).movedim(2, -1)
         height, width = images.shape[2:]
         unit = 2 / min(height, width)
-        size, distance = raw[..., :2] * (_SIZE_UNIT * unit), raw[..., 2:] * (STRIDE * unit)
+        size, distance = raw[..., :2] * (_SIZE_UNIT * unit), raw[..., 2:] * (_DISTANCE_UNIT * unit)
         place = place_coordinates(height, width, like=raw)
         return PartMap(self.presence(features), torch.cat([size, distance + place], -1))
 
@@ -86,11 +93,11 @@ def place_coordinates(height: int, width: int, *, like: Tensor) -> Tensor:
 
     Example:
         >>> place_coordinates(8, 8, like=torch.zeros(1))[0, 1]
-        tensor([0.1250, 0.8750])
+        tensor([-0.3750,  0.8750])
     """
     unit = 2 / min(height, width)
     rows, columns = (
-        # With this padding, place k is in the middle of pixel 4 k.
+        # With this padding, place k is in the middle of pixel 2 k.
         (torch.arange(0, size, STRIDE, dtype=like.dtype, device=like.device) + 0.5 - size / 2) * unit
         for size in (height, width)
     )

@@ -68,7 +68,7 @@ class PartsCapsNet(Model):
         groups: int = 0,
         roles: int = 2,
         proposals: int = 16,
-        channels: int = 32,
+        channels: int = 20,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
         self.proposals = check_count("proposals", proposals)

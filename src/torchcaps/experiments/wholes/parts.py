@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,9 +14,13 @@ from torchcaps.models.part_detector import STRIDE, PartDetector, PartMap, place_
 
 POSE_WEIGHT = 5.0
 # A place takes part in the loss of the poses if the center of the part is at most this many strides away.
-POSE_RADIUS = 1.5
+POSE_RADIUS = 2.0
 # Errors of poses above this, relative to the scale of the part, count linearly.
 POSE_BETA = 0.05
+# Places farther than this many rows or columns from a center are not near it.
+REACH = 3
+# A proposal counts as a true part if it is at most this many pixels away.
+HIT = 4.0
 
 
 def part_loss(found: PartMap, scenes: Scenes) -> Tensor:
@@ -33,65 +37,80 @@ def part_loss(found: PartMap, scenes: Scenes) -> Tensor:
     """
     size = scenes.images.shape[-1]
     place = place_coordinates(size, size, like=found.pose)
-    pose, mask = scenes.part_pose.to(found.pose), scenes.part_mask
+    height, width = place.shape[:2]
+    batch, part = torch.nonzero(scenes.part_mask, as_tuple=True)
+    kind, true = scenes.part_type[batch, part], scenes.part_pose[batch, part].to(found.pose)
+    # The places around each part, [n, m]: nothing else of the map depends on it.
     stride = 2 * STRIDE / size
-    # [B, P, H', W']
-    square = (pose[:, :, None, None, 2:] - place).square().sum(-1) / stride**2
-    kind = F.one_hot(scenes.part_type, found.logits.shape[1]) * mask.unsqueeze(-1)
-    nearest = square == square.amin((2, 3), keepdim=True)
-    positive = torch.einsum("bpt,bphw->bthw", kind.to(pose), nearest.to(pose)).clamp(max=1)
-    near = torch.where(kind.bool()[..., None, None], torch.exp(-square / 2).unsqueeze(2), 0.0).amax(1)
-    count = mask.sum().clamp(min=1)
-    presence = torch.sigmoid(found.logits)
-    missed = positive * (1 - presence).square() * F.softplus(-found.logits)
-    false = (1 - positive) * (1 - near) ** 4 * presence.square() * F.softplus(found.logits)
+    middle_row, middle_column = (
+        ((place[0, 0, 1] - true[:, 3]) / stride).round().long().clamp(0, height - 1),
+        ((true[:, 2] - place[0, 0, 0]) / stride).round().long().clamp(0, width - 1),
+    )
+    steps = torch.cartesian_prod(*[torch.arange(-REACH, REACH + 1)] * 2)
+    row, column = middle_row[:, None] + steps[:, 0], middle_column[:, None] + steps[:, 1]
+    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    row, column = row.clamp(0, height - 1), column.clamp(0, width - 1)
+    square = (true[:, None, 2:] - place[row, column]).square().sum(-1) / stride**2
+    square = torch.where(inside, square, torch.inf)
+    first = (batch * found.logits.shape[1] + kind) * height  # the first row of the map of each part
+    index = (first[:, None] + row) * width + column
     # A place near two parts of one kind learns the pose of the nearer one.
-    alike = (scenes.part_type.unsqueeze(1) == scenes.part_type.unsqueeze(2)) & mask.unsqueeze(1)
-    nearer = torch.where(alike[..., None, None], square.unsqueeze(1), torch.inf).amin(2)
-    mine = (square <= POSE_RADIUS**2) & (square <= nearer) & mask[..., None, None]
-    # Poses at the few places near each part: [n, 4].
-    batch, part, row, column = torch.nonzero(mine, as_tuple=True)
-    true = pose[batch, part]
-    scale = true[:, :2].norm(dim=-1, keepdim=True)
-    error = (found.pose[batch, scenes.part_type[batch, part], row, column] - true) / scale
-    weight = torch.exp(-square[batch, part, row, column])
+    nearest = torch.full_like(found.logits, torch.inf).flatten()
+    nearest = nearest.scatter_reduce(0, index.flatten(), square.flatten(), "amin")
+    mine = (square == nearest[index]) & (square <= POSE_RADIUS**2)
+    positive = torch.zeros_like(nearest)
+    positive[(first + middle_row) * width + middle_column] = 1
+    count = max(len(true), 1)
+    logits = found.logits.flatten()
+    presence = torch.sigmoid(logits)
+    missed = positive * (1 - presence).square() * F.softplus(-logits)
+    absent = (1 - positive) * (1 - torch.exp(-nearest / 2)) ** 4
+    false = absent * presence.square() * F.softplus(logits)
+    scale = true[:, None, :2].norm(dim=-1, keepdim=True)
+    error = ((found.pose.flatten(0, 3)[index] - true[:, None]) / scale)[mine]
+    weight = torch.exp(-square[mine] / 2)
     poses = F.smooth_l1_loss(error, torch.zeros_like(error), beta=POSE_BETA, reduction="none").sum(-1)
-    return (missed + false).sum() / count + POSE_WEIGHT * (weight * poses).sum() / weight.sum()
+    total = weight.sum().clamp(min=1e-6)
+    return (missed + false).sum() / count + POSE_WEIGHT * (weight * poses).sum() / total
 
 
 def train_parts(
     detector: PartDetector,
-    stream: SceneStream,
+    streams: SceneStream | Sequence[SceneStream],
     *,
-    lr: float = 3e-3,
+    lr: float = 5e-3,
     log: Callable[[str], None] | None = None,
 ) -> None:
     """Train a detector on one epoch of a stream, with a learning rate that rises and falls once.
 
     Args:
         detector: to train, in place.
-        stream: scenes of kind `parts`.
+        streams: scenes of kind `parts`; or several streams of one length, whose batches take turns.
         lr: highest learning rate of Adam.
         log: gets a line every 100 steps.
     """
-    detector.train()
+    streams = [streams] if isinstance(streams, SceneStream) else streams
+    detector.train().to(memory_format=torch.channels_last)  # a quarter faster on CPUs
+    steps = sum(len(each) for each in streams)
     optimizer = torch.optim.Adam(detector.parameters(), lr)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=len(stream), pct_start=0.15)
-    for step, scenes in enumerate(stream.epoch(0)):
-        loss = part_loss(detector(scenes.images.float() / 255), scenes)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=0.15)
+    batches = (scenes for turn in zip(*(each.epoch(0) for each in streams)) for scenes in turn)
+    for step, scenes in enumerate(batches, 1):
+        images = (scenes.images.float() / 255).contiguous(memory_format=torch.channels_last)
+        loss = part_loss(detector(images), scenes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
-        if log and step % 100 == 99:
-            log(f"parts: step {step + 1} of {len(stream)}, loss {float(loss.detach()):.3f}")
+        if log and step % 100 == 0:
+            log(f"parts: step {step} of {steps}, loss {float(loss.detach()):.3f}")
 
 
 class PartQuality(NamedTuple):
     """How well parts are found.
 
     Attributes:
-        recall: share of true parts with a proposal of the same kind within a stride.
+        recall: share of true parts with a proposal of the same kind within 4 pixels.
         precision: share of proposals that are such a true part.
         place: mean distance between the centers of a part and its proposal, in pixels.
         turn: mean error of (a, b), relative to the scale of the part: its angle in radians, or its scale.
@@ -115,10 +134,10 @@ def measure_parts(detector: PartDetector, scenes: Scenes, count: int = 16) -> Pa
     present = found.activation > 0.5
     distance = distance.masked_fill(~(match & present.unsqueeze(1)), torch.inf)
     place, index = distance.min(-1)
-    hit = place <= STRIDE
+    hit = place <= HIT
     pose = found.pose.gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
     turn = (pose - true)[..., :2].norm(dim=-1) / true[..., :2].norm(dim=-1)
-    right = (distance <= STRIDE).any(1) & present
+    right = (distance <= HIT).any(1) & present
     return PartQuality(
         float(hit.sum() / scenes.part_mask.sum()),
         float(right.sum() / present.sum().clamp(min=1)),

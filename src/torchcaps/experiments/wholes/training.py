@@ -12,6 +12,7 @@ from torchcaps.capsules import Instances
 from torchcaps.data.worlds.flat import SceneOptions, Scenes, World, draw_world
 from torchcaps.layers import ConstellationCaps
 from torchcaps.models import PartsCapsNet
+from torchcaps.poses.similarity import SimilarityPose
 
 TRAINED_ANGLES = (-30.0, 30.0)
 # Conditions of the test: what differs from single wholes at trained angles, scales and places.
@@ -23,6 +24,9 @@ CONDITIONS = {
     "larger": {"scale": (0.9, 0.97), "offset": (0.0, 0.03)},
     "other places": {"scale": (0.5, 0.6), "offset": (0.2, 0.4)},
 }
+
+# One image whose parts were not found must not decide which example is chosen.
+WORST_LOGIT = -20.0
 
 
 def whole_loss(logits: Tensor, target: Tensor, likelihood: float = 0.3) -> Tensor:
@@ -61,18 +65,47 @@ def find_all_parts(model: PartsCapsNet, images: Tensor, batch_size: int = 128) -
     return Instances(kind, pose, activation)
 
 
+@torch.no_grad()
+def choose_examples(
+    layer: ConstellationCaps, parts: Instances, target: Tensor, *, candidates: int = 8, samples: int = 32
+) -> None:
+    """Start each type of whole as one image of its class, the one that explains others of its class best.
+
+    Args:
+        layer: to change, in place.
+        parts: instances `[N, K]` in N images.
+        target: the type of the whole in each image, `[N]`.
+        candidates: number of images of each class to choose from, the first ones.
+        samples: number of images of the class that they should explain.
+    """
+    chosen = []
+    for number in range(layer.wholes):
+        mine = (target == number).nonzero().squeeze(1)
+        if len(mine) == 0:
+            raise ValueError(f"type {number} occurs in no image; every type needs at least one")
+        some = mine[:candidates]
+        trial = ConstellationCaps(layer.kinds, len(some), layer.roles, min_sigma=layer.min_sigma)
+        trial.set_examples(_select(parts, some))
+        fit = trial.to(parts.pose)(_select(parts, mine[:samples])).logits
+        chosen.append(some[fit.clamp(min=WORST_LOGIT).mean(0).argmax()])
+    layer.set_examples(_select(parts, torch.stack(chosen)))
+
+
 def train_wholes(
     layer: ConstellationCaps,
     parts: Instances,
     target: Tensor,
     *,
-    steps: int = 600,
+    steps: int = 300,
     batch_size: int = 100,
     lr: float = 2e-2,
+    jitter: float = 0.02,
     seed: int = 0,
     log: Callable[[str], None] | None = None,
 ) -> None:
     """Train wholes on parts that are found already: the detector does not change.
+
+    Each type of whole starts as one of its images, see `choose_examples`.
 
     Args:
         layer: to train, in place.
@@ -81,21 +114,52 @@ def train_wholes(
         steps: of Adam, with a learning rate that rises and falls once.
         batch_size: images per step.
         lr: highest learning rate.
-        seed: of the choice of batches.
+        jitter: standard deviation of noise that is added to poses, in units of the image: poses of parts are
+            less exact in crowds and at other scales than in the images of this training.
+        seed: of the choice of batches, and of the noise.
         log: gets a line every 100 steps.
     """
+    choose_examples(layer, parts, target)
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(layer.parameters(), lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
-    for step in range(steps):
+    for step in range(1, steps + 1):
         batch = torch.randint(len(target), (batch_size,), generator=generator)
-        loss = whole_loss(layer(Instances(*(values[batch] for values in parts))).logits, target[batch])
+        kind, pose, activation = _select(parts, batch)
+        noise = jitter * torch.randn(pose.shape, generator=generator).to(pose)
+        loss = whole_loss(layer(Instances(kind, pose + noise, activation)).logits, target[batch])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
-        if log and step % 100 == 99:
-            log(f"wholes: step {step + 1} of {steps}, loss {float(loss.detach()):.3f}")
+        if log and step % 100 == 0:
+            log(f"wholes: step {step} of {steps}, loss {float(loss.detach()):.3f}")
+
+
+def _select(instances: Instances, index: Tensor) -> Instances:
+    return Instances(*(values[index] for values in instances))
+
+
+@torch.no_grad()
+def align_frames(layer: ConstellationCaps, parts: Instances, target: Tensor, pose: Tensor) -> None:
+    """Give the wholes of a trained layer the frames of some true poses.
+
+    What a layer learns from class labels fixes the pose of a whole up to one constant similarity for each
+    type. This chooses that constant, and changes nothing else: no score, no parse.
+
+    Args:
+        layer: to change, in place.
+        parts: instances `[N, K]`.
+        target: the type of the whole in each image, `[N]`.
+        pose: its true pose, `[N, 4]`.
+    """
+    best = layer(parts).best
+    found = best[torch.arange(len(target)), target]
+    space = SimilarityPose()
+    change = space.move(pose.to(found), space.inverse(found))
+    unchanged = change.new_tensor([1.0, 0.0, 0.0, 0.0])
+    frames = [change[target == number] for number in range(layer.wholes)]
+    layer.set_frames(torch.stack([each.median(0).values if len(each) else unchanged for each in frames]))
 
 
 @torch.no_grad()
