@@ -4,7 +4,7 @@ import torch
 from torchcaps.data.worlds.flat import SceneOptions, SceneStream
 from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.experiments.framework.study import count_parameters
-from torchcaps.experiments.wholes.baselines import HEADS, ImageNetwork, make_trunk, resnet_detector
+from torchcaps.experiments.wholes.baselines import HEADS, ImageNetwork, make_trunk, resnet_detector, trunk_of
 from torchcaps.experiments.wholes.parts import train_parts
 from torchcaps.experiments.wholes.set_baselines import PartMLP, SetTransformer
 from torchcaps.models import PartsCapsNet
@@ -15,8 +15,8 @@ from torchcaps.models import PartsCapsNet
 )
 def test_cnns_have_about_as_many_weights_as_capsules(trunk: str, head: str) -> None:
     capsules = count_parameters(PartsCapsNet(num_classes=8, in_channels=1, image_size=64))
-    network = ImageNetwork(make_trunk(trunk, 32), 64, outputs=8, head=head)
-    assert count_parameters(network) == pytest.approx(capsules, rel=0.05)
+    network = ImageNetwork(make_trunk(trunk, 20), 40, outputs=8, head=head)
+    assert count_parameters(network) == pytest.approx(capsules, rel=0.2)
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -34,11 +34,11 @@ def test_only_pooling_ignores_places(head: str) -> None:
 def test_a_resnet_learns_parts() -> None:
     torch.manual_seed(0)
     detector = resnet_detector(3, 4)
-    before = detector.trunk[0][0].weight.clone()
+    before = detector.first[0].weight.clone()
     options = SceneOptions(size=32, parts=2)
     train_parts(detector, SceneStream(SHAPES, "parts", batch_size=4, batches=2, options=options))
-    assert not torch.equal(detector.trunk[0][0].weight, before)
-    make_trunk("resnet", 4).load_state_dict(detector.trunk[0].state_dict())
+    assert not torch.equal(detector.first[0].weight, before)
+    make_trunk("resnet", 4).load_state_dict(trunk_of(detector).state_dict())
 
 
 def test_unknown_names_are_refused() -> None:

@@ -42,46 +42,46 @@ class ImageNetwork(nn.Module):
         return self.head(self.pool(self.trunk(images.float() / 255)).flatten(1))
 
 
-def make_trunk(name: str, channels: int) -> nn.Module:
-    """Convolutions that give `2 · channels` features: those of `PartDetector`, or a ResNet.
+def make_trunk(name: str, channels: int) -> nn.Sequential:
+    """Convolutions that give `2 · channels` features at a quarter of the resolution.
 
     Args:
-        name: `"detector"` or `"resnet"`.
+        name: `"detector"` for those of `PartDetector`, or `"resnet"`.
         channels: as in `PartDetector`.
     """
     check_choice("trunk", name, TRUNKS)
-    return PartDetector(1, 1, channels).trunk if name == "detector" else resnet_trunk(channels)
+    return trunk_of(PartDetector(1, 1, channels) if name == "detector" else resnet_detector(1, channels))
 
 
-def resnet_trunk(channels: int) -> nn.Sequential:
-    """A ResNet of stride 8 with three stages of two blocks, and about as many weights as a `PartDetector`.
-
-    Args:
-        channels: of the second stage; the first has half as many and the third twice as many.
-    """
-    first = channels // 2
-    return nn.Sequential(
-        nn.Conv2d(1, first, 3, 2, padding=1, bias=False),
-        nn.BatchNorm2d(first),
-        nn.ReLU(),
-        _Block(first, first),
-        _Block(first, first),
-        _Block(first, channels, stride=2),
-        _Block(channels, channels),
-        _Block(channels, 2 * channels, stride=2),
-        _Block(2 * channels, 2 * channels),
-    )
+def trunk_of(detector: PartDetector) -> nn.Sequential:
+    """The convolutions of a part detector without its heads, not copied."""
+    return nn.Sequential(detector.first, detector.trunk)
 
 
 def resnet_detector(kinds: int, channels: int) -> PartDetector:
     """A part detector on a ResNet: to pretrain it with the same scenes and the same loss as capsules.
 
-    >>> import torch
-    >>> resnet_detector(3, 8)(torch.rand(2, 1, 64, 64)).logits.shape
-    torch.Size([2, 3, 16, 16])
+    The ResNet has one block at half and three at a quarter of the resolution, and about as many weights as
+    the detector of the capsules.
+
+    Args:
+        kinds: number of kinds of parts.
+        channels: of the first blocks; the others have twice as many.
+
+    Example:
+        >>> import torch
+        >>> resnet_detector(3, 8)(torch.rand(2, 1, 64, 64)).logits.shape
+        torch.Size([2, 3, 32, 32])
     """
     detector = PartDetector(1, kinds, channels)
-    detector.trunk = nn.Sequential(resnet_trunk(channels), nn.Upsample(scale_factor=2))
+    wide = 2 * channels
+    detector.first = nn.Sequential(
+        nn.Conv2d(1, channels, 3, 2, padding=1, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+        _Block(channels, channels),
+    )
+    detector.trunk = nn.Sequential(_Block(channels, wide, stride=2), _Block(wide, wide), _Block(wide, wide))
     return detector
 
 
@@ -97,11 +97,14 @@ class _Block(nn.Module):
             nn.Conv2d(channels, channels, 3, padding=1, bias=False),
             nn.BatchNorm2d(channels),
         )
+        # A 1×1 convolution of stride 2 ignores three places of four, and crashes PyTorch 2 on some CPUs
+        # when it has few channels and the memory format is channels-last.
+        shrink = nn.AvgPool2d(2, ceil_mode=True) if stride == 2 else nn.Identity()
         self.shortcut = (
             nn.Identity()
             if in_channels == channels and stride == 1
             else nn.Sequential(
-                nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+                shrink, nn.Conv2d(in_channels, channels, 1, bias=False), nn.BatchNorm2d(channels)
             )
         )
 

@@ -15,26 +15,34 @@ from torchcaps.capsules import Instances
 from torchcaps.data.worlds.flat import SceneOptions, Scenes, SceneStream, World, draw_world
 from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.wholes import baselines, fitting, parts, set_baselines, training
-from torchcaps.experiments.wholes.baselines import ImageNetwork, make_trunk, resnet_detector
+from torchcaps.experiments.wholes.baselines import ImageNetwork, make_trunk, resnet_detector, trunk_of
 from torchcaps.experiments.wholes.fitting import Examples, fit, outputs
 from torchcaps.experiments.wholes.parts import train_parts
 from torchcaps.experiments.wholes.set_baselines import PartMLP, SetTransformer
 from torchcaps.experiments.wholes.stored import Trained, stored
-from torchcaps.experiments.wholes.training import TRAINED_ANGLES, find_all_parts, train_wholes
+from torchcaps.experiments.wholes.training import TRAINED_ANGLES, align_frames, find_all_parts, train_wholes
 from torchcaps.layers import ConstellationCaps, constellation
 from torchcaps.models import PartsCapsNet, part_detector
 from torchcaps.models.part_detector import PartDetector
 
 # Wholes are learned at one scale, within ±30°, near the middle of the image.
 TRAINED: dict[str, Any] = {"angle": TRAINED_ANGLES, "scale": (0.7, 0.7), "offset": (0.0, 0.1)}
+# Scenes that are drawn beyond those needed, so that the same number of each type can be chosen.
+SPARE = 200
 ALL_ANGLES = (-180.0, 180.0)
 # What the ceiling is trained on, half of each: all angles, and all scales and places of the tests.
 EVERYWHERE: tuple[dict[str, Any], ...] = (
     {"angle": ALL_ANGLES, "scale": (0.45, 0.7), "offset": (0.0, 0.3)},
     {"angle": ALL_ANGLES, "scale": (0.7, 0.97), "offset": (0.0, 0.03)},
 )
-# Loose parts are as large as in wholes of these scales, and turned at will.
-LOOSE: dict[str, Any] = {"scale": (0.4, 1.0), "parts": 4, "noise": 0.05}
+# Scenes of loose parts, whose batches take turns: few large ones, many small ones, and some on a background.
+LOOSE: tuple[dict[str, Any], ...] = (
+    {"parts": 4, "scale": (0.45, 0.97)},
+    {"parts": 13, "scale": (0.32, 0.55)},
+    {"parts": 7, "scale": (0.35, 0.8), "noise": 0.08, "clutter": 4, "texture": 0.2},
+    {"parts": 13, "scale": (0.32, 0.5)},
+)
+PART_BATCH = 32
 
 CAPSULES, MLP, SET, CEILING = "capsules", "mlp", "set_transformer", "ceiling"
 LABELS = {
@@ -61,7 +69,7 @@ class Form:
     Attributes:
         size: of images, in pixels.
         channels: of the detector.
-        part_steps: steps of 64 scenes on loose parts.
+        part_steps: steps on loose parts.
         wholes: number of scenes with a whole to learn from.
         whole_steps: steps of the capsules on wholes.
         cnn_steps: steps of a CNN on wholes.
@@ -72,10 +80,10 @@ class Form:
     """
 
     size: int = 64
-    channels: int = 32
-    part_steps: int = 1000
+    channels: int = 20
+    part_steps: int = 1600
     wholes: int = 3000
-    whole_steps: int = 500
+    whole_steps: int = 300
     cnn_steps: int = 300
     set_steps: int = 2000
     validation: int = 400
@@ -85,11 +93,10 @@ class Form:
 
 FULL = Form()
 QUICK = Form(
-    size=48,
-    channels=16,
-    part_steps=500,
+    channels=12,
+    part_steps=600,
     wholes=600,
-    whole_steps=250,
+    whole_steps=100,
     cnn_steps=120,
     set_steps=500,
     validation=200,
@@ -112,6 +119,7 @@ class Networks:
         self.study, self.form, self.world = study, form, world
         self.options = SceneOptions(size=form.size, **wholes)
         self._scenes: dict[Any, Examples] = {}
+        self._poses: dict[int, Tensor] = {}
 
     def draw(self, kind: str, count: int, split: str, **options: Any) -> Scenes:
         """New scenes; options that are not given are those of training on wholes."""
@@ -136,9 +144,10 @@ class Networks:
         kinds, types = len(self.world.parts), len(self.world.wholes)
 
         def train(layer: ConstellationCaps) -> dict[str, Any]:
-            found, labels = self._examples(CAPSULES, count)
-            train_wholes(layer, Instances(*found), labels, steps=steps, seed=self.study.seed)
-            found, target = self._validation(CAPSULES)
+            found, target = self._load(CAPSULES, "train", count)
+            train_wholes(layer, Instances(*found), target, steps=steps, seed=self.study.seed)
+            align_frames(layer, Instances(*found), target, self._poses[count])
+            found, target = self._load(CAPSULES, "validation", self.form.validation)
             return {"accuracy": accuracy(whole_logits(layer, Instances(*found)), target)}
 
         trained = stored(
@@ -163,8 +172,9 @@ class Networks:
             settings["parts"] = used.key
 
         def train(model: nn.Module) -> dict[str, Any]:
-            validation = self._validation(name)
-            facts = fit(model, self._examples(name, count), validation, steps=steps, seed=self.study.seed)
+            validation = self._load(name, "validation", self.form.validation)
+            train = self._load(name, "train", count)
+            facts = fit(model, train, validation, steps=steps, seed=self.study.seed)
             return {**facts, "accuracy": accuracy(outputs(model, validation.inputs), validation.target)}
 
         return stored(
@@ -213,20 +223,33 @@ class Networks:
 
     def _pretrained(self, name: str, build: Any) -> Trained:
         form, world = self.form, self.world
-        options = SceneOptions(size=form.size, **LOOSE)
+        options = [SceneOptions(size=form.size, **each) for each in LOOSE]
 
         def train(detector: PartDetector) -> None:
-            stream = SceneStream(
-                world, "parts", batch_size=64, batches=form.part_steps, seed=self.study.seed, options=options
-            )
-            train_parts(detector, stream, log=self.study.log)
+            streams = [
+                SceneStream(
+                    world,
+                    "parts",
+                    batch_size=PART_BATCH,
+                    batches=max(1, form.part_steps // len(options)),
+                    seed=100 * self.study.seed + number,
+                    options=each,
+                )
+                for number, each in enumerate(options)
+            ]
+            train_parts(detector, streams, log=self.study.log)
 
         return stored(
             self.study,
             f"{world.name} {name}",
             build=build,
             train=train,
-            settings={"scenes": asdict(options), "steps": form.part_steps, "channels": form.channels},
+            settings={
+                "scenes": [asdict(each) for each in options],
+                "batch_size": PART_BATCH,
+                "steps": form.part_steps,
+                "channels": form.channels,
+            },
             code=(part_detector, parts, baselines),
         )
 
@@ -249,8 +272,8 @@ class Networks:
         is_resnet = name.startswith("resnet")
         trunk = make_trunk("resnet" if is_resnet else "detector", channels)
         if "pretrained" in name or name == CEILING:
-            source = self.resnet_detector.model.trunk[0] if is_resnet else self.detector.model.trunk
-            trunk.load_state_dict(source.state_dict())
+            source = self.resnet_detector if is_resnet else self.detector
+            trunk.load_state_dict(trunk_of(source.model).state_dict())
         head = "dense" if name.startswith("dense") or name == CEILING else "pooled"
         return ImageNetwork(trunk, 2 * channels, outputs=numbers, head=head)
 
@@ -262,22 +285,20 @@ class Networks:
             "channels": self.form.channels,
         }
 
-    def _examples(self, name: str, count: int) -> Examples:
-        return self._load(name, "train", count)
-
-    def _validation(self, name: str) -> Examples:
-        return self._load(name, "validation", self.form.validation)
-
     def _load(self, name: str, split: str, count: int) -> Examples:
         """The scenes as a network sees them: images, or the parts that the detector finds."""
         sort = "parts" if name in (CAPSULES, *ON_PARTS) else "images"
         ceiling = name == CEILING
         if (sort, split, count, ceiling) not in self._scenes:
             ranges = EVERYWHERE if ceiling else ({},)
-            drawn = [self.draw("single", count // len(ranges), split, **each) for each in ranges]
+            drawn = [self.draw("single", count // len(ranges) + SPARE, split, **each) for each in ranges]
             images, labels = (
                 torch.cat([getattr(each, key) for each in drawn]) for key in ("images", "labels")
             )
+            chosen = balanced(labels, count)
+            images, labels = images[chosen], labels[chosen]
+            if split == "train" and not ceiling:
+                self._poses[count] = drawn[0].whole_pose[chosen, 0].float()
             inputs = tuple(self.find_parts(images)) if sort == "parts" else (images,)
             self._scenes[sort, split, count, ceiling] = Examples(inputs, labels)
         return self._scenes[sort, split, count, ceiling]
@@ -288,6 +309,17 @@ def whole_logits(layer: ConstellationCaps, found: Instances) -> Tensor:
     """The logits `[N, types]` of capsules on the parts of N images, a batch at a time."""
     batches = zip(*(values.split(200) for values in found))
     return torch.cat([layer(Instances(*batch)).logits for batch in batches])
+
+
+def balanced(labels: Tensor, count: int) -> Tensor:
+    """Indices of `count` rows with about as many of each class, the first ones of each.
+
+    >>> balanced(torch.tensor([1, 1, 1, 0, 0, 1]), 4)
+    tensor([0, 1, 3, 4])
+    """
+    same = labels.unsqueeze(1) == labels
+    earlier = torch.tril(same, -1).sum(1)  # how many of its class come before
+    return torch.sort(torch.argsort(earlier, stable=True)[:count]).values
 
 
 def accuracy(logits: Tensor, target: Tensor) -> float:

@@ -10,7 +10,6 @@ from torch import Tensor
 from torchcaps.capsules import Instances
 from torchcaps.data.worlds.flat import Scenes
 from torchcaps.data.worlds.flat.raster import Stamps, masks
-from torchcaps.data.worlds.flat.similarity import compose, invert
 from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.experiments.framework.figures import BLUE, ORANGE, add_axes, new_figure
 from torchcaps.experiments.framework.study import Claim, Study
@@ -34,17 +33,16 @@ def run(study: Study, form: Form | None = None) -> None:
     networks.capsules()
     networks.pose_network()
     study.record_settings("tests", count=form.test, noises=NOISES, visible=VISIBLE)
-    frames = np.array(study.cached("frames of the types", lambda: find_frames(networks))["frames"])
     tests = {f"noise_{100 * noise:.0f}": {"noise": noise} for noise in NOISES}
     tests["all_angles"] = {"angle": ALL_ANGLES}
     results = {
-        name: study.cached(name, lambda: measure(networks, frames, options))  # noqa: B023
+        name: study.cached(name, lambda: measure(networks, options))  # noqa: B023
         for name, options in tests.items()
     }
     for count in VISIBLE:
         results[f"visible_{count}"] = study.cached(
             f"{count} visible parts",
-            lambda: measure(networks, frames, {}, visible=count),  # noqa: B023
+            lambda: measure(networks, {}, visible=count),  # noqa: B023
         )
     for test, result in results.items():
         for key, value in result.items():
@@ -84,23 +82,8 @@ def run(study: Study, form: Form | None = None) -> None:
     study.add_verdict(*judge(study.numbers))
 
 
-def find_frames(networks: Networks) -> dict[str, Any]:
-    """For each type, the similarity from the frame that the capsules chose to the true one, `[types, 4]`."""
-    scenes = networks.draw("single", min(networks.form.wholes, 1000), "train")
-    parsed = networks.capsules().wholes.parse(networks.find_parts(scenes.images), 1)
-    true = scenes.whole_pose[:, 0].numpy()
-    found = parsed.wholes.pose[:, 0].double().numpy()
-    right = ((parsed.wholes.kind[:, 0] == scenes.labels) & (parsed.wholes.activation[:, 0] > 0)).numpy()
-    between = compose(invert(found), true)
-    frames = []
-    for kind in range(len(networks.world.wholes)):
-        mine = between[right & (scenes.labels.numpy() == kind)]
-        frames.append(np.median(mine, axis=0).tolist() if len(mine) else [1.0, 0.0, 0.0, 0.0])
-    return {"frames": frames}
-
-
 def measure(
-    networks: Networks, frames: np.ndarray, options: Mapping[str, Any], *, visible: int | None = None
+    networks: Networks, options: Mapping[str, Any], *, visible: int | None = None
 ) -> dict[str, float]:
     """Medians of the errors of capsules and CNN, as `network error`."""
     scenes = networks.draw("single", networks.form.test, "test", **options)
@@ -114,7 +97,7 @@ def measure(
     parsed = networks.capsules().wholes.parse(found, 1)
     kind = parsed.wholes.kind[:, 0]
     right = (kind == scenes.labels[keep]) & (parsed.wholes.activation[:, 0] > 0)
-    pose = torch.from_numpy(compose(parsed.wholes.pose[:, 0].double().numpy(), frames[kind.numpy()]))
+    pose = parsed.wholes.pose[:, 0].double()
     result = {f"{CAPSULES} {key}": value for key, value in pose_errors(pose[right], true[right]).items()}
     result[f"{CAPSULES} right"] = 100 * float(right.float().mean())
     share = overlap(networks, found, parsed, scenes.whole_masks()[keep, 0])
