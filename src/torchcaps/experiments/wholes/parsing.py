@@ -100,7 +100,9 @@ def match_things(
     right = (kind.unsqueeze(2) == found.kind.unsqueeze(1)) & (found.activation > 0).unsqueeze(1)
     right &= mask.unsqueeze(2)
     if poses:
-        right &= (place <= PLACE_TOLERANCE) & (grown <= SCALE_TOLERANCE) & (turned <= ANGLE_TOLERANCE)
+        right &= (
+            (place <= PLACE_TOLERANCE) & (grown <= SCALE_TOLERANCE) & (turned <= ANGLE_TOLERANCE)
+        )
     distance = torch.where(right, place + turned, torch.inf)
     index = torch.full_like(kind, -1)
     rows = torch.arange(len(kind))
