@@ -90,10 +90,10 @@ def test_wholes_learned_upright_are_known_upside_down() -> None:
     torch.manual_seed(0)
     layer = ConstellationCaps(3, 8)
     parts, target = parts_of(0, angle=(-30, 30))
-    train_wholes(layer, parts, target, steps=120, batch_size=50, lr=4e-2)
+    train_wholes(layer, parts, target, steps=30, batch_size=50)
     far, labels = parts_of(1, angle=(150, 210))
     with torch.no_grad():
-        assert float((layer(far).logits.argmax(1) == labels).float().mean()) > 0.9
+        assert float((layer(far).logits.argmax(1) == labels).float().mean()) > 0.98
 
 
 def test_whole_loss_prefers_the_true_type_over_others_and_nothing() -> None:
@@ -107,4 +107,4 @@ def test_measures_every_condition() -> None:
     model = PartsCapsNet(num_classes=8, in_channels=1, image_size=64, channels=2)
     result = measure_wholes(model, SHAPES, count=10)
     assert all(0 <= share <= 1 for share in result.values())
-    assert find_all_parts(model, torch.rand(5, 1, 64, 64), batch_size=2).kind.shape == (5, 16)
+    assert find_all_parts(model, torch.rand(5, 1, 64, 64), batch_size=2).kind.shape == (5, 24)

@@ -33,14 +33,18 @@ def naive_fits(
     kind, activation = parts.kind[b].tolist(), parts.activation[b].tolist()
     matrix = [SPACE.matrix3(pose) for pose in parts.pose[b]]
     relation = SPACE.matrix3(layer.weight)
-    proposal = matrix[i] @ relation[kind[i], j, r]
+    variance = layer.log_sigma.exp().clamp(min=layer.min_sigma).square()
     fits = {}
     for k, t in enumerate(kind):
         for s in range(layer.roles):
-            apart = torch.linalg.inv(proposal) @ matrix[k] @ relation[t, j, s] - torch.eye(3)
-            square = float(apart[:2, 0].square().sum() + apart[:2, 2].square().sum())
-            sigma = max(math.exp(float(layer.log_sigma[t, j, s])), layer.min_sigma)
-            density = math.exp(-square / (2 * sigma**2)) / (2 * math.pi * sigma**2) ** 2
+            expected = relation[kind[i], j, r] @ torch.linalg.inv(relation[t, j, s])
+            apart = torch.linalg.inv(matrix[i]) @ matrix[k] - expected
+            square = float(expected[:2, 0].square().sum())
+            distance = float(expected[:2, 2].square().sum())
+            mine, other = float(variance[kind[i], j, r]), float(variance[t, j, s])
+            turn, place = mine + other, mine * (1 + distance) / square + other
+            exponent = float(apart[:2, 0].square().sum()) / turn + float(apart[:2, 2].square().sum()) / place
+            density = math.exp(-exponent / square / 2) / ((2 * math.pi) ** 2 * turn * place)
             fits[k, s] = 0.0 if k == i else density / math.exp(layer.log_background)
     used = dict(fits)
     for k, t in enumerate(kind):
@@ -245,13 +249,75 @@ def test_a_whole_by_accident_does_not_break_up_two_true_ones() -> None:
     second = SPACE.move(
         SPACE.inverse(true[1]), SPACE.move(decoy[1], SPACE.move(SPACE.inverse(decoy[0]), true[0]))
     )
-    parts = [true[0], true[1] + 0.03, SPACE.move(true[0], second) + 0.03, SPACE.move(true[1], second)]
+    parts = [true[0], true[1] + 0.08, SPACE.move(true[0], second) + 0.08, SPACE.move(true[1], second)]
     children = Instances(torch.tensor([[0, 1, 0, 1]]), torch.stack(parts)[None], torch.ones(1, 4).double())
     greedy, searched = layer.parse(children, 3, starts=1), layer.parse(children, 3)
     assert greedy.wholes.kind[0, 0] == 1
     assert greedy.parent.tolist() == [[0, -1, -1, 0]]
     assert searched.wholes.kind[0, :2].tolist() == [0, 0]
     assert searched.parent[0, 0] == searched.parent[0, 1] != searched.parent[0, 2] == searched.parent[0, 3]
+
+
+def test_a_frame_changes_poses_and_nothing_else() -> None:
+    torch.manual_seed(0)
+    layer, parts = small(children=5)
+    before, parsed = layer(parts), layer.parse(parts, 3, threshold=-100)
+    change = torch.stack([SPACE.random_transform() for _ in range(3)])
+    layer.set_frames(change)
+    after, again = layer(parts), layer.parse(parts, 3, threshold=-100)
+    torch.testing.assert_close(after.score, before.score)
+    torch.testing.assert_close(after.pose, SPACE.move(change[:, None], before.pose))
+    torch.testing.assert_close(after.best, SPACE.move(change, before.best))
+    assert torch.equal(again.parent, parsed.parent)
+    torch.testing.assert_close(
+        again.wholes.pose[:, 0], SPACE.move(change[parsed.wholes.kind[:, 0]], parsed.wholes.pose[:, 0])
+    )
+
+
+def test_the_pose_of_a_whole_is_the_least_squares_fit_of_its_parts() -> None:
+    """Against numpy's solver, with errors that are equal in units of the whole."""
+    torch.manual_seed(0)
+    layer = built()
+    layer.log_sigma.data += 0.5 * torch.randn_like(layer.log_sigma)
+    parts = scene(SCENES["one"][0], noise=0.02)
+    found = layer.parse(parts, 1)
+    rows, values = [], []
+    for kind, pose, parent in zip(parts.kind[0], parts.pose[0], found.parent[0]):
+        if parent == 0:
+            # Both wheels are nearer to their own role than to the other.
+            slots = [SPACE.inverse(layer.weight[kind, 1, role].detach()) for role in range(2)]
+            expected = [SPACE.move(slot, SCENES["one"][0][1]) for slot in slots]
+            role = int((expected[0] - pose).norm() > (expected[1] - pose).norm())
+            (a, b, x, y), precision = slots[role].tolist(), 1 / layer.log_sigma[kind, 1, role].exp().item()
+            precision /= math.hypot(a, b)
+            lines = [[a, -b, 0, 0], [b, a, 0, 0], [x, -y, 1, 0], [y, x, 0, 1]]
+            rows += [[precision * number for number in line] for line in lines]
+            values += [precision * number for number in pose.tolist()]
+    assert len(rows) == 12
+    solution = torch.linalg.lstsq(torch.tensor(rows), torch.tensor(values)).solution.double()
+    torch.testing.assert_close(found.wholes.pose[0, 0], solution, atol=1e-4, rtol=1e-4)
+
+
+def test_examples_are_recognized() -> None:
+    """A layer that was shown one example of each type names others, at other viewpoints."""
+    torch.manual_seed(0)
+    layer = ConstellationCaps(3, 2).double()
+    shown = [scene((whole, similarity(0.1, 0.2, 0.3)), noise=0.0) for whole in range(2)]
+    width = max(each.kind.shape[1] for each in shown)
+    padded = [
+        Instances(
+            torch.nn.functional.pad(kind, (0, width - kind.shape[1])),
+            torch.nn.functional.pad(pose, (0, 0, 0, width - kind.shape[1])),
+            torch.nn.functional.pad(activation, (0, width - kind.shape[1])),
+        )
+        for kind, pose, activation in shown
+    ]
+    layer.set_examples(Instances(*(torch.cat(each) for each in zip(*padded))))
+    for whole in range(2):
+        logits = layer(scene((whole, similarity(2.5, -0.4, 0.1, 0.6)))).logits
+        assert int(logits.argmax()) == whole
+    with pytest.raises(ValueError, match="one sample for each of 2 types, got 1"):
+        layer.set_examples(padded[0])
 
 
 def test_parsing_uses_wholes_as_parts_of_groups() -> None:

@@ -142,7 +142,9 @@ class ConstellationCaps(nn.Module):
         """
         kind, pose, activation = self._check(examples)
         if len(kind) != self.wholes:
-            raise ValueError(f"examples must hold one sample for each of {self.wholes} types, got {len(kind)}")
+            raise ValueError(
+                f"examples must hold one sample for each of {self.wholes} types, got {len(kind)}"
+            )
         self.log_sigma.fill_(math.log(check_number("sigma", sigma, above=True)))
         self.filled_logit.fill_(-_FILLED_LOGIT)
         for whole in range(self.wholes):

@@ -18,6 +18,8 @@ _SIZE_UNIT = 8.0
 _DISTANCE_UNIT = 4.0
 # A place starts with a presence of 1 %: most places hold no part.
 _FIRST_LOGIT = -4.6
+# Two maxima are one part if their poses differ by less than this, relative to its scale.
+_SAME_PART = 0.4
 
 
 class PartMap(NamedTuple):
@@ -108,6 +110,9 @@ def place_coordinates(height: int, width: int, *, like: Tensor) -> Tensor:
 def propose_parts(found: PartMap, count: int) -> Instances:
     """The most present parts: local maxima over 3×3 places, for each kind on its own.
 
+    Two maxima of one kind whose poses differ by less than 0.4 of their scale are the same part: the less
+    present one gets activation 0.
+
     Args:
         found: what a detector says.
         count: number of instances K. Where there are fewer maxima the rest have activation 0; where the map
@@ -122,8 +127,13 @@ def propose_parts(found: PartMap, count: int) -> Instances:
     peaks = torch.where(presence == highest, presence, 0.0).flatten(1)
     activation, index = peaks.topk(min(count, peaks.shape[1]), dim=1)
     places = presence.shape[2] * presence.shape[3]
+    kind = index // places
     pose = found.pose.flatten(1, 3).gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
-    return Instances(index // places, pose, activation)
+    with torch.no_grad():
+        near = torch.cdist(pose, pose) < _SAME_PART * pose[..., :2].norm(dim=-1).unsqueeze(1)
+        earlier = torch.ones_like(near[0]).tril(-1)
+        again = (near & earlier & (kind.unsqueeze(1) == kind.unsqueeze(2))).any(2)
+    return Instances(kind, pose, activation.masked_fill(again, 0.0))
 
 
 def _block(

@@ -53,7 +53,7 @@ class PartsCapsNet(Model):
         >>> model = PartsCapsNet(num_classes=8, in_channels=1, image_size=64, groups=6)
         >>> found = model.parse(torch.rand(2, 1, 64, 64))
         >>> found.parts.pose.shape, found.wholes.wholes.pose.shape, found.groups.wholes.pose.shape
-        (torch.Size([2, 16, 4]), torch.Size([2, 6, 4]), torch.Size([2, 2, 4]))
+        (torch.Size([2, 24, 4]), torch.Size([2, 6, 4]), torch.Size([2, 2, 4]))
     """
 
     any_size = True
@@ -67,7 +67,7 @@ class PartsCapsNet(Model):
         kinds: int = 3,
         groups: int = 0,
         roles: int = 2,
-        proposals: int = 16,
+        proposals: int = 24,
         channels: int = 20,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
@@ -81,9 +81,8 @@ class PartsCapsNet(Model):
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; there is no decoder, so `target` is not used."""
         proposals = self.wholes(self.find_parts(images))
-        best = proposals.score.argmax(-1)[..., None, None].expand(-1, -1, 1, 4)
         scores = torch.sigmoid(proposals.logits)
-        return Output(scores, proposals.logits, Capsules(proposals.pose.gather(2, best).squeeze(2), scores))
+        return Output(scores, proposals.logits, Capsules(proposals.best, scores))
 
     def find_parts(self, images: Tensor) -> Instances:
         """The most present parts of images `[B, C, H, W]`, instances `[B, K]`."""
@@ -108,5 +107,5 @@ class PartsCapsNet(Model):
 
 @register_model(recipe={"loss": {"name": "cross_entropy"}, "optimizer": {"lr": 0.003}})
 def parts_capsnet(**options: Any) -> PartsCapsNet:
-    """Nine convolutions and constellations, for the worlds `shapes` and `faces`: 173 K with 8 classes."""
+    """Ten convolutions and constellations, for the worlds `shapes` and `faces`: 79 K with 8 classes."""
     return PartsCapsNet(**options)

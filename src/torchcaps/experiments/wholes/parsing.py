@@ -100,23 +100,38 @@ def match_things(
     right = (kind.unsqueeze(2) == found.kind.unsqueeze(1)) & (found.activation > 0).unsqueeze(1)
     right &= mask.unsqueeze(2)
     if poses:
-        right &= (
-            (place <= PLACE_TOLERANCE) & (grown <= SCALE_TOLERANCE) & (turned <= ANGLE_TOLERANCE)
-        )
-    distance = torch.where(right, place + turned, torch.inf)
-    index = torch.full_like(kind, -1)
-    rows = torch.arange(len(kind))
-    # The nearest pair first.
-    for _ in range(kind.shape[1]):
+        right &= (place <= PLACE_TOLERANCE) & (grown <= SCALE_TOLERANCE) & (turned <= ANGLE_TOLERANCE)
+    index = assign_nearest(torch.where(right, place + turned, torch.inf))
+    errors = torch.stack([place, grown, turned], -1)
+    chosen = index.clamp(min=0)[..., None, None].expand(-1, -1, 1, 3)
+    return index, errors.gather(2, chosen).squeeze(2)
+
+
+def assign_nearest(distance: Tensor) -> Tensor:
+    """Pairs of rows and columns, the nearest first, each in one pair at most.
+
+    Args:
+        distance: `[B, W, M]`, infinite where a pair is impossible.
+
+    Returns:
+        The column of each row, int64 `[B, W]`; -1 for none.
+
+    Example:
+        >>> assign_nearest(torch.tensor([[[2.0, 1.0], [9.0, 3.0], [torch.inf, torch.inf]]]))
+        tensor([[ 1,  0, -1]])
+    """
+    distance = distance.clone()
+    count, width = distance.shape[1:]
+    index = torch.full((len(distance), count), -1)
+    rows = torch.arange(len(distance))
+    for _ in range(min(count, width)):
         nearest, best = distance.flatten(1).min(1)
-        true, mine = best // distance.shape[2], best % distance.shape[2]
+        true, mine = best // width, best % width
         hit = nearest < torch.inf
         index[rows[hit], true[hit]] = mine[hit]
         distance[rows, true] = torch.inf
         distance[rows, :, mine] = torch.inf
-    errors = torch.stack([place, grown, turned], -1)
-    chosen = index.clamp(min=0)[..., None, None].expand(-1, -1, 1, 3)
-    return index, errors.gather(2, chosen).squeeze(2)
+    return index
 
 
 def crowd_quality(found: Instances, scenes: Scenes) -> CrowdQuality:
@@ -162,3 +177,41 @@ def measure_crowds(
     chosen = SceneOptions(**(options or {}))  # type: ignore[arg-type]
     scenes = draw_world(world, kind, count, seed=seed, split=split, options=chosen)
     return crowd_quality(parse_all(model, scene_images(scenes)).wholes.wholes, scenes)
+
+
+def whole_score(logits: Tensor) -> Tensor:
+    """Log-likelihood ratio of some whole being in an image against loose parts, `[B, J]` to `[B]`."""
+    return torch.logsumexp(logits, -1)
+
+
+@torch.no_grad()
+def measure_scrambled(
+    model: PartsCapsNet,
+    world: World,
+    *,
+    count: int = 500,
+    seed: int = 0,
+    split: str = "test",
+    options: Mapping[str, object] | None = None,
+) -> float:
+    """Area under the curve of `whole_score`: wholes against the same parts in a wrong relation.
+
+    This is the probability that a whole has a higher score than a scrambled one. The network has seen no
+    scrambled whole in training.
+    """
+    chosen = SceneOptions(**(options or {}))  # type: ignore[arg-type]
+    scenes = draw_world(world, "scrambled", count, seed=seed, split=split, options=chosen)
+    model.eval()
+    score = torch.cat([whole_score(model(batch).logits) for batch in scene_images(scenes).split(100)])
+    return area_under_curve(score, scenes.whole_mask[:, 0])
+
+
+def area_under_curve(score: Tensor, positive: Tensor) -> float:
+    """The share of pairs in which the positive one has the higher score; equal scores count half.
+
+    Example:
+        >>> area_under_curve(torch.tensor([3.0, 1.0, 2.0, 0.0]), torch.tensor([True, True, False, False]))
+        0.75
+    """
+    high, low = score[positive].unsqueeze(1), score[~positive]
+    return float(((high > low).double() + 0.5 * (high == low)).mean())
