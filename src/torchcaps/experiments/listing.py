@@ -24,6 +24,8 @@ MODULES = {
     "scrambled": "wholes.claims.scrambled",
     "few": "wholes.claims.few",
     "poses": "wholes.claims.poses",
+    "crowds": "wholes.claims.crowds",
+    "hierarchy": "wholes.claims.hierarchy",
 }
 
 

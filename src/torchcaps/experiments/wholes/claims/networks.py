@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps.capsules import Instances
-from torchcaps.data.worlds.flat import SceneOptions, Scenes, SceneStream, World, draw_world
+from torchcaps.data.worlds.flat import SceneOptions, Scenes, World, draw_world
 from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.wholes import baselines, fitting, parts, set_baselines, training
 from torchcaps.experiments.wholes.baselines import ImageNetwork, make_trunk, resnet_detector, trunk_of
-from torchcaps.experiments.wholes.fitting import Examples, fit, outputs
+from torchcaps.experiments.wholes.fitting import Examples, Loss, fit, outputs
+from torchcaps.experiments.wholes.network import part_streams
 from torchcaps.experiments.wholes.parts import train_parts
 from torchcaps.experiments.wholes.set_baselines import PartMLP, SetTransformer
 from torchcaps.experiments.wholes.stored import Trained, stored
@@ -35,15 +36,6 @@ EVERYWHERE: tuple[dict[str, Any], ...] = (
     {"angle": ALL_ANGLES, "scale": (0.45, 0.7), "offset": (0.0, 0.3)},
     {"angle": ALL_ANGLES, "scale": (0.7, 0.97), "offset": (0.0, 0.03)},
 )
-# Scenes of loose parts, whose batches take turns: few large ones, many small ones, and some on a background.
-LOOSE: tuple[dict[str, Any], ...] = (
-    {"parts": 4, "scale": (0.45, 0.97)},
-    {"parts": 13, "scale": (0.32, 0.55)},
-    {"parts": 7, "scale": (0.35, 0.8), "noise": 0.08, "clutter": 4, "texture": 0.2},
-    {"parts": 13, "scale": (0.32, 0.5)},
-)
-PART_BATCH = 32
-
 CAPSULES, MLP, SET, CEILING = "capsules", "mlp", "set_transformer", "ceiling"
 LABELS = {
     CAPSULES: "capsules",
@@ -67,11 +59,12 @@ class Form:
     """How large an experiment is.
 
     Attributes:
-        size: of images, in pixels.
         channels: of the detector.
         part_steps: steps on loose parts.
         wholes: number of scenes with a whole to learn from.
         whole_steps: steps of the capsules on wholes.
+        group_scenes: number of scenes with a group to learn from.
+        group_steps: steps of the capsules on groups.
         cnn_steps: steps of a CNN on wholes.
         set_steps: steps of a network on found parts.
         validation: number of validation scenes.
@@ -79,11 +72,12 @@ class Form:
         cnns: which CNNs are trained.
     """
 
-    size: int = 64
     channels: int = 20
     part_steps: int = 1600
     wholes: int = 3000
     whole_steps: int = 300
+    group_scenes: int = 600
+    group_steps: int = 150
     cnn_steps: int = 300
     set_steps: int = 2000
     validation: int = 400
@@ -97,6 +91,8 @@ QUICK = Form(
     part_steps=600,
     wholes=600,
     whole_steps=100,
+    group_scenes=200,
+    group_steps=60,
     cnn_steps=120,
     set_steps=500,
     validation=200,
@@ -117,7 +113,7 @@ class Networks:
 
     def __init__(self, study: Study, form: Form, world: World, wholes: Mapping[str, Any] = TRAINED) -> None:
         self.study, self.form, self.world = study, form, world
-        self.options = SceneOptions(size=form.size, **wholes)
+        self.options = SceneOptions(**wholes)
         self._scenes: dict[Any, Examples] = {}
         self._poses: dict[int, Tensor] = {}
 
@@ -138,9 +134,15 @@ class Networks:
         kinds, channels = len(self.world.parts), self.form.channels
         return self._pretrained("parts resnet", lambda: resnet_detector(kinds, channels))
 
-    def capsules(self, count: int | None = None, steps: int | None = None) -> PartsCapsNet:
+    def capsules(self, count: int | None = None) -> PartsCapsNet:
         """Capsules that have seen `count` wholes; all by default."""
-        count, steps = count or self.form.wholes, steps or self.form.whole_steps
+        model = self._assemble()
+        model.wholes = self.relations(count).model
+        return model
+
+    def relations(self, count: int | None = None) -> Trained:
+        """The relations between parts and wholes, learned from `count` wholes."""
+        count, steps = count or self.form.wholes, self.form.whole_steps
         kinds, types = len(self.world.parts), len(self.world.wholes)
 
         def train(layer: ConstellationCaps) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class Networks:
             found, target = self._load(CAPSULES, "validation", self.form.validation)
             return {"accuracy": accuracy(whole_logits(layer, Instances(*found)), target)}
 
-        trained = stored(
+        return stored(
             self.study,
             f"{self.world.name} capsules {count}",
             build=lambda: ConstellationCaps(kinds, types),
@@ -158,18 +160,12 @@ class Networks:
             settings={**self._settings(count), "steps": steps, "parts": self.detector.key},
             code=(constellation, training),
         )
-        model = self._assemble()
-        model.wholes = trained.model
-        return model.eval()
 
-    def baseline(self, name: str, count: int | None = None, steps: int | None = None) -> Trained:
+    def baseline(self, name: str, count: int | None = None) -> Trained:
         """A network without capsules that has seen `count` wholes; all by default."""
         count = count or self.form.wholes
-        steps = steps or (self.form.set_steps if name in ON_PARTS else self.form.cnn_steps)
-        settings = {**self._settings(count), "steps": steps}
-        if name in ON_PARTS or "pretrained" in name or name == CEILING:
-            used = self.resnet_detector if name.startswith("resnet") else self.detector
-            settings["parts"] = used.key
+        steps = self.form.set_steps if name in ON_PARTS else self.form.cnn_steps
+        settings = {**self._settings(count), "steps": steps, "parts": self._pretraining(name)}
 
         def train(model: nn.Module) -> dict[str, Any]:
             validation = self._load(name, "validation", self.form.validation)
@@ -186,23 +182,44 @@ class Networks:
             code=(baselines, set_baselines, fitting),
         )
 
-    def pose_network(self, steps: int | None = None) -> Trained:
-        """A pretrained CNN with a dense layer, trained to give the pose (a, b, x, y) of a whole."""
-        count, steps = self.form.wholes, steps or self.form.cnn_steps
+    def cnn(
+        self,
+        base: str,
+        question: str,
+        numbers: int,
+        examples: Callable[[str, int], Examples],
+        *,
+        settings: Mapping[str, Any],
+        loss: Loss = F.cross_entropy,
+    ) -> Trained:
+        """A CNN that learns to answer another question about scenes.
+
+        Args:
+            base: which CNN, one of `CNNS`.
+            question: a word for it.
+            numbers: in an answer.
+            examples: gives that many examples of a split.
+            settings: what they depend on.
+            loss: of answers and targets.
+        """
+        form = self.form
 
         def train(model: nn.Module) -> dict[str, Any]:
-            examples = []
-            for split, number in (("train", count), ("validation", self.form.validation)):
-                scenes = self.draw("single", number, split)
-                examples.append(Examples((scenes.images,), scenes.whole_pose[:, 0].float()))
-            return fit(model, *examples, steps=steps, seed=self.study.seed, loss=F.smooth_l1_loss)
+            train, validation = examples("train", form.wholes), examples("validation", form.validation)
+            return fit(model, train, validation, steps=form.cnn_steps, seed=self.study.seed, loss=loss)
 
         return stored(
             self.study,
-            f"{self.world.name} pose {count}",
-            build=lambda: self._build("dense_pretrained", 4),
+            f"{self.world.name} {question} {base}",
+            build=lambda: self._build(base, numbers),
             train=train,
-            settings={**self._settings(count), "steps": steps, "parts": self.detector.key},
+            settings={
+                **settings,
+                "count": form.wholes,
+                "validation": form.validation,
+                "steps": form.cnn_steps,
+                "parts": self._pretraining(base),
+            },
             code=(baselines, fitting),
         )
 
@@ -223,30 +240,16 @@ class Networks:
 
     def _pretrained(self, name: str, build: Any) -> Trained:
         form, world = self.form, self.world
-        options = [SceneOptions(size=form.size, **each) for each in LOOSE]
-
-        def train(detector: PartDetector) -> None:
-            streams = [
-                SceneStream(
-                    world,
-                    "parts",
-                    batch_size=PART_BATCH,
-                    batches=max(1, form.part_steps // len(options)),
-                    seed=100 * self.study.seed + number,
-                    options=each,
-                )
-                for number, each in enumerate(options)
-            ]
-            train_parts(detector, streams, log=self.study.log)
+        streams = part_streams(world, form.part_steps, seed=self.study.seed)
 
         return stored(
             self.study,
             f"{world.name} {name}",
             build=build,
-            train=train,
+            train=lambda detector: train_parts(detector, streams, log=self.study.log),
             settings={
-                "scenes": [asdict(each) for each in options],
-                "batch_size": PART_BATCH,
+                "scenes": [asdict(each.options or SceneOptions()) for each in streams],
+                "batch_size": streams[0].batch_size,
                 "steps": form.part_steps,
                 "channels": form.channels,
             },
@@ -258,7 +261,7 @@ class Networks:
         model = PartsCapsNet(
             num_classes=len(world.wholes),
             in_channels=1,
-            image_size=form.size,
+            image_size=self.options.size,
             kinds=len(world.parts),
             channels=form.channels,
         )
@@ -276,6 +279,12 @@ class Networks:
             trunk.load_state_dict(trunk_of(source.model).state_dict())
         head = "dense" if name.startswith("dense") or name == CEILING else "pooled"
         return ImageNetwork(trunk, 2 * channels, outputs=numbers, head=head)
+
+    def _pretraining(self, name: str) -> str | None:
+        """The key of the detector that a network uses or starts from."""
+        if name in ON_PARTS or "pretrained" in name or name == CEILING:
+            return (self.resnet_detector if name.startswith("resnet") else self.detector).key
+        return None
 
     def _settings(self, count: int) -> dict[str, Any]:
         return {

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torchcaps.capsules import Instances
@@ -14,7 +16,8 @@ from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.experiments.framework.figures import BLUE, ORANGE, add_axes, new_figure
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.experiments.wholes.claims.networks import ALL_ANGLES, CAPSULES, FULL, QUICK, Form, Networks
-from torchcaps.experiments.wholes.fitting import outputs
+from torchcaps.experiments.wholes.fitting import Examples, outputs
+from torchcaps.experiments.wholes.stored import Trained
 from torchcaps.layers import ParsedWholes
 
 CNN = "cnn"
@@ -31,7 +34,7 @@ def run(study: Study, form: Form | None = None) -> None:
     form = form or (QUICK if study.quick else FULL)
     networks = Networks(study, form, SHAPES)
     networks.capsules()
-    networks.pose_network()
+    pose_network(networks)
     study.record_settings("tests", count=form.test, noises=NOISES, visible=VISIBLE)
     tests = {f"noise_{100 * noise:.0f}": {"noise": noise} for noise in NOISES}
     tests["all_angles"] = {"angle": ALL_ANGLES}
@@ -82,6 +85,17 @@ def run(study: Study, form: Form | None = None) -> None:
     study.add_verdict(*judge(study.numbers))
 
 
+def pose_network(networks: Networks) -> Trained:
+    """A pretrained CNN with a dense layer that gives the pose (a, b, x, y) of a whole."""
+
+    def examples(split: str, count: int) -> Examples:
+        scenes = networks.draw("single", count, split)
+        return Examples((scenes.images,), scenes.whole_pose[:, 0].float())
+
+    settings = {"scenes": asdict(networks.options)}
+    return networks.cnn("dense_pretrained", "poses", 4, examples, settings=settings, loss=F.smooth_l1_loss)
+
+
 def measure(
     networks: Networks, options: Mapping[str, Any], *, visible: int | None = None
 ) -> dict[str, float]:
@@ -102,7 +116,7 @@ def measure(
     result[f"{CAPSULES} right"] = 100 * float(right.float().mean())
     share = overlap(networks, found, parsed, scenes.whole_masks()[keep, 0])
     result[f"{CAPSULES} overlap"] = float(share.mean())
-    guess = outputs(networks.pose_network().model, (images,)).double()
+    guess = outputs(pose_network(networks).model, (images,)).double()
     return result | {f"{CNN} {key}": value for key, value in pose_errors(guess, true).items()}
 
 

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat import World
 from torchcaps.data.worlds.shapes import SHAPES
-from torchcaps.experiments.framework.figures import add_axes, hide_frame, new_figure
+from torchcaps.experiments.framework.figures import DARK, add_axes, hide_frame, new_figure
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.experiments.wholes.claims.figures import STYLES
 from torchcaps.experiments.wholes.claims.networks import (
@@ -23,6 +22,7 @@ from torchcaps.experiments.wholes.claims.networks import (
     Networks,
     accuracy,
 )
+from torchcaps.experiments.wholes.parsing import area_under_curve, whole_score
 
 WORLDS: tuple[World, ...] = (SHAPES, FACES)
 CONDITIONS: dict[str, dict[str, Any]] = {"trained_angles": {}, "all_angles": {"angle": ALL_ANGLES}}
@@ -75,8 +75,8 @@ def run(study: Study, form: Form | None = None) -> None:
         rows,
         caption="Area under the ROC curve: how often a whole gets a higher score than a scrambled whole, "
         f"0.5 for chance, on {form.test:,} scenes of which half are scrambled. No network saw a scrambled "
-        "whole in training. Capsules are judged by their largest logit, the log-likelihood ratio of the "
-        "best type. For every other network, the best of three scores was taken on these very scenes: "
+        "whole in training. Capsules are judged by the log-likelihood ratio of some whole being there. "
+        "For every other network, the best of three scores was taken on these very scenes: "
         "largest logit, largest probability, or logsumexp of the logits. Wholes named right: at trained "
         "angles.",
     )
@@ -98,23 +98,13 @@ def measure(networks: Networks, names: tuple[str, ...]) -> dict[str, Any]:
         scenes = networks.draw("scrambled", networks.form.test, "test", **options)
         intact = scenes.whole_mask[:, 0]
         for name, logits in networks.logits(names, scenes.images).items():
-            scores = dict(list(SCORES.items())[:1]) if name == CAPSULES else SCORES
+            scores = {"log-likelihood ratio": whole_score} if name == CAPSULES else SCORES
             areas = {key: area_under_curve(score(logits), intact) for key, score in scores.items()}
             best = max(areas, key=lambda key: areas[key])
             result[name][condition] = {"area": areas[best], "score": best}
             if condition == "trained_angles":
                 result[name]["right"] = accuracy(logits[intact], scenes.labels[intact])
     return result
-
-
-def area_under_curve(score: Tensor, positive: Tensor) -> float:
-    """The chance that a positive sample has a higher score than a negative one; ties count half.
-
-    >>> area_under_curve(torch.tensor([3.0, 2.0, 1.0, 2.0]), torch.tensor([True, True, False, False]))
-    0.875
-    """
-    above = score[positive].double().unsqueeze(1) - score[~positive].double()
-    return float((above > 0).double().mean() + 0.5 * (above == 0).double().mean())
 
 
 def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
@@ -160,11 +150,13 @@ def draw_areas(study: Study) -> None:
         values = [study.numbers[key] for key in keys]
         axes.barh(range(len(names)), values, color=[STYLES[name]["color"] for name in names], height=0.7)
         for row, value in enumerate(values):
-            axes.text(value - 0.01, row, f"{value:.3f}", ha="right", va="center", fontsize=8, color="white")
+            axes.text(value + 0.02, row, f"{value:.3f}", ha="left", va="center", fontsize=8, color=DARK)
         axes.set_yticks(
             range(len(names)), [LABELS[name].replace(", pre", ",\npre") for name in names], fontsize=7
         )
-        axes.set(xlim=(0.4, 1.0), title=world.name, xlabel="area under the curve")
+        axes.set(
+            xlim=(0, 1.15), xticks=[0, 0.25, 0.5, 0.75, 1], title=world.name, xlabel="area under the curve"
+        )
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
     study.add_figure(
@@ -182,7 +174,7 @@ def draw_examples(study: Study, all_networks: Mapping[str, tuple[Networks, Any]]
         for row, intact in enumerate((1.0, 0.0)):
             scenes = networks.draw("scrambled", count, "figure", intact=intact)
             logits = networks.logits((CAPSULES,), scenes.images)[CAPSULES]
-            chances = torch.sigmoid(logits.amax(1)).tolist()
+            chances = torch.sigmoid(whole_score(logits)).tolist()
             for column, chance in enumerate(chances):
                 axes = panels[(2 * level + row) * count + column]
                 axes.imshow(
@@ -197,7 +189,7 @@ def draw_examples(study: Study, all_networks: Mapping[str, tuple[Networks, Any]]
         "examples",
         figure,
         caption="The first scenes of random sequences: wholes, and the parts of a whole in a wrong "
-        "relation. Above each one is the presence of the most present whole, as capsules see it.",
+        "relation. Above each one is the probability that there is a whole, as capsules see it.",
     )
 
 
