@@ -36,7 +36,7 @@ def run(study: Study, form: Form | None = None) -> None:
     networks.capsules()
     pose_network(networks)
     study.record_settings("tests", count=form.test, noises=NOISES, visible=VISIBLE)
-    tests = {f"noise_{100 * noise:.0f}": {"noise": noise} for noise in NOISES}
+    tests: dict[str, dict[str, Any]] = {f"noise_{100 * noise:.0f}": {"noise": noise} for noise in NOISES}
     tests["all_angles"] = {"angle": ALL_ANGLES}
     results = {
         name: study.cached(name, lambda: measure(networks, options))  # noqa: B023
