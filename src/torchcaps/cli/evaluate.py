@@ -109,15 +109,19 @@ def load_images(
     from torchcaps.models import list_pretrained, pretrained
     from torchcaps.training.data import eval_split, load_other, load_split
     from torchcaps.training.recipe import Recipe
-    from torchcaps.training.recipe.files import load_recipe
+    from torchcaps.training.recipe.files import list_recipes, load_recipe
 
     recipe_file = weights.parent / "recipe.toml"
     recipe: Recipe | None = None
     if recipe_file.is_file():
         recipe = Recipe.from_file(recipe_file)
     elif weights.resolve().parent == pretrained.FOLDER:
-        recipes = {each["file"]: each["recipe"] for each in list_pretrained()}
-        recipe = load_recipe(recipes[weights.name])
+        entry = next(each for each in list_pretrained() if each["file"] == weights.name)
+        if entry["recipe"] in list_recipes():
+            recipe = load_recipe(entry["recipe"])
+        elif not data:
+            source = entry["load"]
+            return load(source["name"], split or source["split"], **{**source["options"], **options})
     if recipe is not None and data_dir is not None:
         recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
     if recipe is None or (data and (options or split)):

@@ -71,8 +71,8 @@ class ConstellationCaps(nn.Module):
     where k runs over the children of kind u, and b is a constant density of children that belong to nothing.
     In units of the scale of D, angle and scale (a, b) have the variance
     :math:`\sigma_{tjr}^2 + \sigma_{ujs}^2`, and the place (x, y) has
-    :math:`\sigma_{tjr}^2 (1 + \|D_{xy}\|^2) / \|D_{ab}\|^2 + \sigma_{ujs}^2`: a small child knows less about a
-    distant one. A child that is the best for one slot is left out of the slots of other roles that it fits
+    :math:`\sigma_{tjr}^2 (1 + \|D_{xy}\|^2) / \|D_{ab}\|^2 + \sigma_{ujs}^2`: a small child knows less about
+    a distant one. A child that is the best for one slot is left out of the slots of other roles that it fits
     less well: no child confirms a whole twice. Only relations between children enter: a change of viewpoint
     moves the proposals and does not change their scores.
 

@@ -32,33 +32,30 @@ from torchcaps.training.publish.ship import check_room, keep_entry, sample_of
 
 MODEL = "parts_capsnet"
 COMMAND = "python -m torchcaps.experiments.wholes"
-# Scenes of loose parts, which take turns: large and far apart, small and crowded (twice), and with noise,
-# clutter and texture. Sizes are those of parts in wholes of these scales.
+# Scenes of loose parts: number in each step, and options. Large; small; with noise, clutter and texture.
+# Sizes are those of parts in wholes of these scales. There are too many parts to lie apart, since parts of
+# wholes touch.
 PART_SCENES = (
-    SceneOptions(parts=4, scale=(0.45, 0.97)),
-    SceneOptions(parts=13, scale=(0.32, 0.55)),
-    SceneOptions(parts=7, scale=(0.35, 0.8), noise=0.08, clutter=4, texture=0.2),
-    SceneOptions(parts=13, scale=(0.32, 0.5)),
+    (10, SceneOptions(parts=7, scale=(0.45, 0.97))),
+    (14, SceneOptions(parts=19, scale=(0.32, 0.55))),
+    (8, SceneOptions(parts=11, scale=(0.35, 0.9), noise=0.08, clutter=4, texture=0.2)),
 )
 STEPS = 1600
-BATCH_SIZE = 32
 SINGLE_SCENES = 1500
 
 
-def part_streams(
-    world: World, steps: int = STEPS, batch_size: int = BATCH_SIZE, seed: int = 0
-) -> list[SceneStream]:
-    """Scenes of loose parts, one stream for each of `PART_SCENES`, with `steps` batches in all."""
+def part_streams(world: World, steps: int = STEPS, seed: int = 0) -> list[SceneStream]:
+    """Scenes of loose parts, one stream for each of `PART_SCENES`."""
     return [
         SceneStream(
             world,
             "parts",
-            batch_size=batch_size,
-            batches=max(1, steps // len(PART_SCENES)),
-            seed=len(PART_SCENES) * seed + number,
+            batch_size=number,
+            batches=steps,
+            seed=len(PART_SCENES) * seed + stream,
             options=options,
         )
-        for number, options in enumerate(PART_SCENES)
+        for stream, (number, options) in enumerate(PART_SCENES)
     ]
 
 
