@@ -249,7 +249,7 @@ class Networks:
             train=lambda detector: train_parts(detector, streams, log=self.study.log),
             settings={
                 "scenes": [asdict(each.options or SceneOptions()) for each in streams],
-                "batch_size": streams[0].batch_size,
+                "batch_sizes": [each.batch_size for each in streams],
                 "steps": form.part_steps,
                 "channels": form.channels,
             },
