@@ -97,8 +97,8 @@ def draw_parses(study: Study, networks: Networks, count: int = 8) -> None:
         "parses",
         figure,
         caption="The first new scenes of a random sequence, and what capsules find: the outlines of the "
-        "parts that belong to the whole, where the detector sees them, and lines that connect them. Above, "
-        "the name that the capsules give.",
+        "parts that belong to the whole, where the detector sees them, and lines that connect them, as "
+        "faint as a part is doubtful. Above, the name that the capsules give.",
     )
 
 
@@ -123,10 +123,12 @@ def draw_parse(axes: Any, world: World, image: Tensor, parts: Instances, parsed:
         names.append(world.whole.names[int(parsed.wholes.kind[whole])])
         members = torch.nonzero(parsed.parent == whole)[:, 0].tolist()
         pose = parts.pose.double().numpy()
-        middle = pose[members, 2:].mean(0)
+        presence = parts.activation[members].double().numpy()[:, None]
+        middle = (presence * pose[members, 2:]).sum(0) / presence.sum()
         for part in members:
+            seen = float(parts.activation[part])
             outline = apply(pose[part], world.parts[int(parts.kind[part])].outline)
-            axes.plot(*np.concatenate([outline, outline[:1]]).T, color=color, linewidth=1.6)
-            axes.plot(*np.stack([middle, pose[part, 2:]]).T, color=DARK, linewidth=1.0)
-            axes.plot(*pose[part, 2:], "o", color=color, markersize=4)
+            axes.plot(*np.concatenate([outline, outline[:1]]).T, color=color, linewidth=1.6, alpha=seen)
+            axes.plot(*np.stack([middle, pose[part, 2:]]).T, color=DARK, linewidth=1.0, alpha=seen)
+            axes.plot(*pose[part, 2:], "o", color=color, markersize=4, alpha=seen)
     axes.set_title(", ".join(names) or "nothing", fontsize=9, loc="center")

@@ -77,7 +77,7 @@ def run(study: Study, form: Form | None = None) -> None:
         "Place: distance in percent of the scale of the whole. Capsules learned from class labels; the "
         "constant between their frame of a type and the true one is the median over training scenes. Their "
         "errors are of the wholes that are named right; the last columns are of capsules, and the IoU is "
-        "of the whole's true mask and the mask of the found parts that belong to it. The CNN was "
+        "of the whole's true mask and the mask of its found parts with a presence above 1/2. The CNN was "
         "pretrained on loose parts and learned the true poses of wholes within ±30°. The last rows show "
         "trucks and robots, which have four parts; the others were erased from the image.",
     )
@@ -157,7 +157,7 @@ def overlap(networks: Networks, found: Instances, parsed: ParsedWholes, true: Te
     middle = networks.world.form_ranges.mean(-1)
     stamps = Stamps(
         type=found.kind.numpy(),
-        present=(parsed.parent == 0).numpy(),
+        present=((parsed.parent == 0) & (found.activation > 0.5)).numpy(),
         pose=found.pose.double().numpy(),
         form=middle[found.kind.numpy()],
         brightness=np.ones((count, parts)),

@@ -167,29 +167,30 @@ def draw_areas(study: Study) -> None:
 
 
 def draw_examples(study: Study, all_networks: Mapping[str, tuple[Networks, Any]], count: int = 6) -> None:
-    """Draw intact and scrambled scenes with the presence that capsules give."""
+    """Draw intact and scrambled scenes with the score that capsules give."""
     figure = new_figure(8.4, 6.2)
     panels = add_axes(figure, 2 * len(all_networks), count)
     for level, (networks, _) in enumerate(all_networks.values()):
         for row, intact in enumerate((1.0, 0.0)):
             scenes = networks.draw("scrambled", count, "figure", intact=intact)
             logits = networks.logits((CAPSULES,), scenes.images)[CAPSULES]
-            chances = torch.sigmoid(whole_score(logits)).tolist()
-            for column, chance in enumerate(chances):
+            scores = whole_score(logits).tolist()
+            for column, score in enumerate(scores):
                 axes = panels[(2 * level + row) * count + column]
                 axes.imshow(
                     scenes.images[column, 0], cmap="gray_r", vmin=0, vmax=255, interpolation="nearest"
                 )
                 axes.set(xticks=[], yticks=[])
                 hide_frame(axes)
-                axes.set_title(f"{chance:.2f}", fontsize=8, loc="center")
+                axes.set_title(f"{score:.1f}", fontsize=8, loc="center")
                 if column == 0:
                     axes.set_ylabel("whole" if intact else "scrambled", fontsize=9)
     study.add_figure(
         "examples",
         figure,
         caption="The first scenes of random sequences: wholes, and the parts of a whole in a wrong "
-        "relation. Above each one is the probability that there is a whole, as capsules see it.",
+        "relation. Above each one is the score of capsules: the log-likelihood ratio of some whole being "
+        "there against loose parts.",
     )
 
 
