@@ -20,6 +20,12 @@ MODULES = {
     "boats": "boats",
     "equivariance": "equivariance",
     "transforming": "transforming",
+    "wholes": "wholes.claims.wholes",
+    "scrambled": "wholes.claims.scrambled",
+    "few": "wholes.claims.few",
+    "poses": "wholes.claims.poses",
+    "crowds": "wholes.claims.crowds",
+    "hierarchy": "wholes.claims.hierarchy",
 }
 
 

@@ -1,0 +1,1 @@
+"""Claims about wholes that are learned from parts in pixels."""
