@@ -1,4 +1,6 @@
-"""The command line: train, evaluate, predict, reproduce, compare, results, data, models, demo, bench, lab.
+"""The command line.
+
+Commands: train, evaluate, predict, export, reproduce, compare, results, data, models, demo, bench, lab.
 
 Each command imports what it needs when it runs, so that `--help` does not wait for PyTorch.
 """
