@@ -147,6 +147,7 @@ def test_unknown_formats_and_shapes_are_named(tmp_path: Path) -> None:
 def test_exports_hold_no_operator_of_ours(routing: str) -> None:
     assert not kernels.status().built or kernels.status().enabled
     layer = DenseCaps(6, 16, 3, 16, pose="vector" if routing == "dynamic" else "matrix", routing=routing)
+    layer.requires_grad_(False)  # a traced function keeps weights as constants
     program = torch.export.export(layer, (torch.rand(2, 6, 16),))
     assert "torchcaps" not in str(program.graph)
     traced = torch.jit.trace(lambda poses: layer(poses).pose, torch.rand(2, 6, 16), check_trace=False)
@@ -155,6 +156,7 @@ def test_exports_hold_no_operator_of_ours(routing: str) -> None:
 
 def test_convolutional_capsules_can_be_traced() -> None:
     layer = ConvCaps(2, 3, kernel_size=3, stride=2, in_dim=4, routing="dynamic", pose="vector")
+    layer.requires_grad_(False)  # a traced function keeps weights as constants
     poses = torch.rand(2, 5, 5, 2, 4)
 
     def run(poses: torch.Tensor) -> torch.Tensor:
