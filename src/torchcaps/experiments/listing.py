@@ -20,6 +20,7 @@ MODULES = {
     "boats": "boats",
     "equivariance": "equivariance",
     "transforming": "transforming",
+    "parts-unlabeled": "wholes.unlabeled",
 }
 
 

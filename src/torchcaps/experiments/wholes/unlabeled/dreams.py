@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from torchcaps.data.worlds.flat import Scenes
-from torchcaps.experiments.wholes.discovery import Drawing
 from torchcaps.experiments.wholes.parts import part_loss
-from torchcaps.experiments.wholes.rendering import draw_over
+from torchcaps.experiments.wholes.unlabeled.discovery import Drawing
+from torchcaps.experiments.wholes.unlabeled.rendering import draw_over
 from torchcaps.models.part_detector import PartDetector
 from torchcaps.poses.similarity import SimilarityPose
 

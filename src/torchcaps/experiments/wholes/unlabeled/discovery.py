@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torchcaps.experiments.wholes.rendering import (
-    COVER_THRESHOLD,
+from torchcaps.experiments.wholes.unlabeled.rendering import (
     draw_sum,
     place_templates,
     template_covers,
@@ -171,13 +170,10 @@ def refine(
     brightness = drawing.brightness.clone().requires_grad_()
     present = (drawing.brightness > 0).to(pose)
     size = images.shape[-1]
-    groups = [{"params": [pose], "lr": lr}, {"params": [brightness], "lr": 3 * lr}]
-    if learn_templates:
-        groups.append({"params": [templates], "lr": 4 * lr})
+    rates = {pose: lr, brightness: 3 * lr, **({templates: 4 * lr} if learn_templates else {})}
+    groups = [{"params": [values], "lr": rate} for values, rate in rates.items()]
     optimizer = torch.optim.Adam(groups, betas=(0.8, 0.95))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, [group["lr"] for group in groups], total_steps=steps + 1
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, list(rates.values()), total_steps=steps + 1)
     energy = images.square().sum((1, 2, 3)).clamp(min=1.0)
     for step in range(steps + 1):
         drawn = draw_sum(templates, drawing.kind, pose, brightness * present, size)
@@ -254,8 +250,8 @@ def _propose_template(images: Tensor, generator: torch.Generator, candidates: in
     pieces = pieces / pieces.flatten(1).amax(1)[:, None, None].clamp(min=1e-3)
     bank = make_bank(pieces, 32, 12, 6)
     small = F.adaptive_avg_pool2d(images[others], 32)[:, 0]
-    score = sum(_best_match(bank, each, STRICT_MISFIT, len(pieces)).score.clamp(min=0) for each in small)
-    return pieces[int(score.argmax())].unsqueeze(0)
+    scores = [_best_match(bank, each, STRICT_MISFIT, len(pieces)).score.clamp(min=0) for each in small]
+    return pieces[int(torch.stack(scores).sum(0).argmax())].unsqueeze(0)
 
 
 class Discovery(NamedTuple):
