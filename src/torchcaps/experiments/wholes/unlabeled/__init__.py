@@ -51,9 +51,9 @@ def run(study: Study) -> None:
         ["templates learned from", "training", *(f"{name} (%)" for name in shares)],
         rows,
         caption=f"{sizes.test:,} new images for each condition. Wholes are shown in training within ±30°. "
-        "Loose parts: unlabeled images of three parts each, at all angles. Wholes: the templates were learned "
-        "from images of wholes within ±30°, so that no turned image was shown at all. In both cases the "
-        "detector learned from scenes that the model drew itself from its templates, at all angles. Drawing "
+        "Loose parts: unlabeled images of three parts each, at all angles. Wholes: templates were learned "
+        "from images of wholes within ±30°: no turned image was shown at all. In both cases the "
+        "detector learned from scenes that the model drew from its templates, at all angles. Drawing "
         "error: of images drawn from type and pose of the whole, at all angles, relative to their squared "
         "brightness.",
     )

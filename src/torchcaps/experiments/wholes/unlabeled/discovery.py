@@ -216,6 +216,17 @@ def center_templates(templates: Tensor, drawing: Drawing) -> tuple[Tensor, Drawi
     )
 
 
+@torch.no_grad()
+def drop_faint(templates: Tensor, drawing: Drawing) -> Drawing:
+    """Leave out parts that are too small or too dim to be parts: they draw what the others left over.
+
+    Dreams would show them as often as true parts.
+    """
+    area = templates.square().mean((1, 2))[drawing.kind] * (2 * SimilarityPose.scale(drawing.pose) * 32) ** 2
+    faint = drawing.brightness.square() * area < MIN_ENERGY
+    return drawing._replace(brightness=drawing.brightness.masked_fill(faint, 0.0))
+
+
 def disc(size: int = TEMPLATE_SIZE) -> Tensor:
     """A bright disc, `[1, size, size]`: a template that fits nothing well and everything a little."""
     x = (2 * torch.arange(size) + 1) / size - 1
@@ -323,6 +334,7 @@ def discover_parts(
         found = pursue(images, templates, size=size, misfit=misfit)
         templates, found, error_of = refine(images, templates, found, steps=steps)
         templates, found = center_templates(templates, found)
+        found = drop_faint(templates, found)
         history.append((templates, float(error_of.mean())))
         if log:
             log(f"parts: round {number + 1} of {rounds}, {100 * float(error_of.mean()):.1f} % unexplained")
