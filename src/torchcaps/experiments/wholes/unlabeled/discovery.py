@@ -20,10 +20,9 @@ from torchcaps.poses.similarity import SimilarityPose
 TEMPLATE_SIZE = 24
 # Half sides of templates in parts of half an image: from the smallest to the largest that is looked for.
 SCALES = (0.14, 0.82)
-# What a part leaves unexplained where it is drawn counts this many times as much as what it explains.
-MISFIT = 2.0
-# The same while kinds are looked for one after another: each takes away only what it fits well.
-STRICT_MISFIT = 6.0
+# What a part leaves unexplained where it is drawn counts this many times as much as what it explains. With 2,
+# one template covers two parts that touch, and learns to.
+MISFIT = 6.0
 # Smallest explained energy of a part, in pixels of full brightness of a 64×64 image.
 MIN_ENERGY = 6.0
 
@@ -261,7 +260,7 @@ def _propose_template(images: Tensor, generator: torch.Generator, candidates: in
     pieces = pieces / pieces.flatten(1).amax(1)[:, None, None].clamp(min=1e-3)
     bank = make_bank(pieces, 32, 12, 6)
     small = F.adaptive_avg_pool2d(images[others], 32)[:, 0]
-    scores = [_best_match(bank, each, STRICT_MISFIT, len(pieces)).score.clamp(min=0) for each in small]
+    scores = [_best_match(bank, each, MISFIT, len(pieces)).score.clamp(min=0) for each in small]
     return pieces[int(torch.stack(scores).sum(0).argmax())].unsqueeze(0)
 
 
@@ -286,7 +285,7 @@ def discover_parts(
     kinds: int,
     *,
     seed: int = 0,
-    rounds: int = 3,
+    rounds: int = 6,
     steps: int = 40,
     candidates: int = 32,
     judges: int = 48,
@@ -317,21 +316,20 @@ def discover_parts(
     history = []
     for _ in range(kinds):
         template = _propose_template(rest, generator, candidates, judges)
-        found = pursue(rest, template, parts=3, size=size, angles=12, misfit=STRICT_MISFIT)
+        found = pursue(rest, template, parts=3, size=size, angles=12)
         used = found.brightness.amax(1) > 0
         some = Drawing(*(each[used] for each in found))
         template, some, _ = refine(rest[used], template, some, steps=steps)
         template, some = center_templates(template, some)
         templates = torch.cat([templates, template])
-        found = pursue(images, templates, size=size, angles=12, scales=8, misfit=STRICT_MISFIT)
+        found = pursue(images, templates, size=size, angles=12, scales=8)
         rest = (images - draw_sum(templates, *found, images.shape[-1])).clamp(min=0)
         error = float((rest.square().sum() / images.square().sum()).cpu())
         history.append((templates, error))
         if log:
             log(f"parts: {len(templates)} kinds leave {100 * error:.1f} % unexplained")
     for number in range(rounds):
-        misfit = STRICT_MISFIT if number == 0 else MISFIT
-        found = pursue(images, templates, size=size, misfit=misfit)
+        found = pursue(images, templates, size=size)
         templates, found, error_of = refine(images, templates, found, steps=steps)
         templates, found = center_templates(templates, found)
         found = drop_faint(templates, found)
