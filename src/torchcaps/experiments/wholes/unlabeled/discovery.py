@@ -250,6 +250,9 @@ def _propose_template(images: Tensor, generator: torch.Generator, candidates: in
     bright = images.square().sum((1, 2, 3)) > 2 * MIN_ENERGY
     order = torch.nonzero(bright)[:, 0]
     order = order[torch.randperm(len(order), generator=generator)]
+    candidates = min(candidates, len(order) // 2)
+    if not candidates:
+        raise ValueError("there is nothing left to explain in these images; learn fewer kinds of parts")
     sources, others = order[:candidates], order[candidates : candidates + judges]
     blobs = pursue(images[sources], disc(), parts=1, angles=1, scales=14, misfit=1.0)
     found = blobs.brightness[:, 0] > 0
@@ -318,9 +321,10 @@ def discover_parts(
         template = _propose_template(rest, generator, candidates, judges)
         found = pursue(rest, template, parts=3, size=size, angles=12)
         used = found.brightness.amax(1) > 0
-        some = Drawing(*(each[used] for each in found))
-        template, some, _ = refine(rest[used], template, some, steps=steps)
-        template, some = center_templates(template, some)
+        if used.any():
+            some = Drawing(*(each[used] for each in found))
+            template, some, _ = refine(rest[used], template, some, steps=steps)
+            template, _ = center_templates(template, some)
         templates = torch.cat([templates, template])
         found = pursue(images, templates, size=size, angles=12, scales=8)
         rest = (images - draw_sum(templates, *found, images.shape[-1])).clamp(min=0)
