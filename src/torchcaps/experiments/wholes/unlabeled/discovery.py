@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,9 +20,11 @@ from torchcaps.poses.similarity import SimilarityPose
 TEMPLATE_SIZE = 24
 # Half sides of templates in parts of half an image: from the smallest to the largest that is looked for.
 SCALES = (0.14, 0.82)
-# What a part leaves unexplained where it is drawn counts this many times as much as what it explains. With 2,
-# one template covers two parts that touch, and learns to.
+# What a part leaves unexplained where it is drawn counts this many times as much as what it explains: while
+# kinds are looked for one after another, and in each round of all together. With 2 alone, one template may
+# cover two parts that touch, and learn to; with 6 alone, templates that are not sharp yet explain nothing.
 MISFIT = 6.0
+ROUND_MISFITS = (6.0, 2.0, 2.0, 6.0, 6.0, 4.0, 2.0)
 # Smallest explained energy of a part, in pixels of full brightness of a 64×64 image.
 MIN_ENERGY = 6.0
 
@@ -288,7 +290,7 @@ def discover_parts(
     kinds: int,
     *,
     seed: int = 0,
-    rounds: int = 6,
+    misfits: Sequence[float] = ROUND_MISFITS,
     steps: int = 40,
     candidates: int = 32,
     judges: int = 48,
@@ -307,7 +309,7 @@ def discover_parts(
         images: `[N, 1, H, W]` in 0..1; a few hundred are enough.
         kinds: number of templates T.
         seed: of the choice of candidates.
-        rounds: of all templates together.
+        misfits: of the rounds of all templates together.
         steps: of Adam in each round.
         candidates: how many pieces of images are tried for each kind.
         judges: number of images that each candidate is tried on.
@@ -332,12 +334,13 @@ def discover_parts(
         history.append((templates, error))
         if log:
             log(f"parts: {len(templates)} kinds leave {100 * error:.1f} % unexplained")
-    for number in range(rounds):
-        found = pursue(images, templates, size=size)
+    for number, misfit in enumerate(misfits, 1):
+        found = pursue(images, templates, size=size, misfit=misfit)
         templates, found, error_of = refine(images, templates, found, steps=steps)
         templates, found = center_templates(templates, found)
         found = drop_faint(templates, found)
         history.append((templates, float(error_of.mean())))
         if log:
-            log(f"parts: round {number + 1} of {rounds}, {100 * float(error_of.mean()):.1f} % unexplained")
+            unexplained = 100 * float(error_of.mean())
+            log(f"parts: round {number} of {len(misfits)}, {unexplained:.1f} % unexplained")
     return Discovery(templates, found, error_of, history)
