@@ -26,6 +26,7 @@ MODULES = {
     "poses": "wholes.claims.poses",
     "crowds": "wholes.claims.crowds",
     "hierarchy": "wholes.claims.hierarchy",
+    "parts-unlabeled": "wholes.unlabeled",
 }
 
 

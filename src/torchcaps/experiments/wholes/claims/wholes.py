@@ -35,6 +35,8 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 UNSEEN = ("smaller", "larger", "places")
 BIN = 30  # degrees
 MIN_ANGLES, MIN_UNSEEN, MIN_LEAD = 99.0, 97.0, 5.0
+# Percent by which two networks may differ at trained poses to be compared elsewhere.
+MAX_GAP = 1.0
 
 
 def run(study: Study, form: Form | None = None) -> None:
@@ -132,6 +134,8 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
         f"(Criterion: at least {MIN_ANGLES:.0f} % over all angles, at least {MIN_UNSEEN:.0f} % at smaller "
         f"and larger scales and at other places, and a lead of {MIN_LEAD:.0f} points over all angles.)"
     )
+    if abs(numbers["capsules.familiar"] - numbers[f"{best}.familiar"]) > MAX_GAP:
+        return None, f"{sentence} They are not equally good at trained poses, so this comparison is not reliable."
     return (reached and leads) or (None if leads else False), sentence
 
 
