@@ -95,6 +95,9 @@ def test_wholes_holds_only_at_the_level_and_ahead_of_the_best() -> None:
     assert wholes.judge({**good, "capsules.all_angles": 98.0})[0] is None
     assert wholes.judge({**good, "capsules.larger": 96.0})[0] is None
     assert wholes.judge({**good, "dense.all_angles": 98.0})[0] is False
+    weaker = wholes.judge({**good, "set_transformer.familiar": 97.0})
+    assert weaker[0] is None
+    assert "not equally good" in weaker[1]
 
 
 def test_scrambled_needs_both_worlds() -> None:

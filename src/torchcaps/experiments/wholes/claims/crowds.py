@@ -74,7 +74,6 @@ def run(study: Study, form: Form | None = None) -> None:
     )
     draw_twins(study)
     draw_crowds(study, networks)
-    study.add_verdict(*judge(study.numbers))
 
 
 _COLUMNS = (
@@ -209,4 +208,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes, fewer",
     minutes=20,
     run=run,
+    judge=judge,
 )

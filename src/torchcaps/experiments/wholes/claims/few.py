@@ -57,7 +57,6 @@ def run(study: Study, form: Form | None = None) -> None:
         f"{form.validation} validation scenes.",
     )
     draw_errors(study, names, counts)
-    study.add_verdict(*judge(study.numbers))
 
 
 def measure(networks: Networks, names: tuple[str, ...], counts: tuple[int, ...]) -> dict[str, Any]:
@@ -123,4 +122,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes, smaller and fewer",
     minutes=35,
     run=run,
+    judge=judge,
 )

@@ -72,7 +72,6 @@ def run(study: Study, form: Form | None = None) -> None:
         f"{form.group_scenes:,}.",
     )
     draw_trees(study, networks, model)
-    study.add_verdict(*judge(study.numbers))
 
 
 _MEASURES = {"named": "group right", "wholes": "wholes right", "exact": "tree right"}
@@ -213,4 +212,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes, fewer",
     minutes=20,
     run=run,
+    judge=judge,
 )

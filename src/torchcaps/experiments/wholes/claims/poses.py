@@ -82,7 +82,6 @@ def run(study: Study, form: Form | None = None) -> None:
         "trucks and robots, which have four parts; the others were erased from the image.",
     )
     draw_errors(study)
-    study.add_verdict(*judge(study.numbers))
 
 
 def pose_network(networks: Networks) -> Trained:
@@ -233,4 +232,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes, smaller and fewer",
     minutes=20,
     run=run,
+    judge=judge,
 )

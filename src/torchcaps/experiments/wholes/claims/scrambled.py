@@ -82,7 +82,6 @@ def run(study: Study, form: Form | None = None) -> None:
     )
     draw_areas(study)
     draw_examples(study, all_networks)
-    study.add_verdict(*judge(study.numbers))
 
 
 def names_of(form: Form, world: World) -> tuple[str, ...]:
@@ -202,4 +201,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes and faces, smaller and fewer",
     minutes=35,
     run=run,
+    judge=judge,
 )

@@ -83,7 +83,6 @@ def run(study: Study, form: Form | None = None) -> None:
     )
     draw_angles(study, names, results["all_angles"]["by_angle"], BIN)
     draw_parses(study, networks)
-    study.add_verdict(*judge(study.numbers))
 
 
 def measure(networks: Networks, names: tuple[str, ...], condition: str) -> dict[str, Any]:
@@ -135,7 +134,10 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
         f"and larger scales and at other places, and a lead of {MIN_LEAD:.0f} points over all angles.)"
     )
     if abs(numbers["capsules.familiar"] - numbers[f"{best}.familiar"]) > MAX_GAP:
-        return None, f"{sentence} They are not equally good at trained poses, so this comparison is not reliable."
+        return (
+            None,
+            f"{sentence} They are not equally good at trained poses, so this comparison is not reliable.",
+        )
     return (reached and leads) or (None if leads else False), sentence
 
 
@@ -149,4 +151,5 @@ CLAIM = Claim(
     quick_data="generated scenes of shapes, smaller and fewer",
     minutes=25,
     run=run,
+    judge=judge,
 )
