@@ -143,7 +143,7 @@ def differences(actual: Result, exact: Result, layer: CapsuleLayer, capsules: Ca
     }
 
 
-def rounding_float32(mean: Tensor) -> Tensor:
+def rounding_float32(mean: Tensor, limits: torch.dtype | None = None) -> Tensor:
     """`torchcaps.routing.covariance.rounding` of float32, whatever the type."""
     return (torch.finfo(torch.float32).eps * mean.detach()).square()
 

@@ -191,7 +191,7 @@ def fits(*tensors: Tensor | None) -> bool:
             return plain_on_gpu(f"poses are {dtype}, and the kernels are for torch.float32")
     elif device.type != "cpu" or native is None or dtype not in (torch.float32, torch.float64):
         return False
-    return torch.compiler.is_compiling() or not _transformed()
+    return torch.compiler.is_compiling() or not transformed()
 
 
 _plain_on_gpu: dict[str, None] = {}
@@ -204,8 +204,8 @@ def plain_on_gpu(reason: str) -> bool:
     return False
 
 
-def _transformed() -> bool:
-    # vmap, jvp and other transforms need operators that they can trace into.
+def transformed() -> bool:
+    """Whether vmap, jvp or another transform is active: they need operators that they can trace into."""
     functorch = getattr(torch._C, "_functorch", None)
     active = functorch is not None and functorch.peek_interpreter_stack() is not None
     return active or torch.autograd.forward_ad._current_level >= 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import torch
@@ -25,12 +26,13 @@ from torchcaps.votes import weighted_sum
 MAX_SQ_DISTANCE = 1e37
 
 
-def rounding(mean: Tensor) -> Tensor:
+def rounding(mean: Tensor, limits: torch.dtype | None = None) -> Tensor:
     """The variance that rounding alone makes around a mean; a smaller variance cannot be measured.
 
     It takes the place of ε where it is larger: among votes of 1e15 it keeps the slope of ln σ within float32.
+    `limits` is the type that rounds, by default that of the mean.
     """
-    return (torch.finfo(mean.dtype).eps * mean.detach()).square()
+    return (torch.finfo(limits or mean.dtype).eps * mean.detach()).square()
 
 
 def deviation(votes: Tensor, mean: Tensor, low: Tensor | None) -> Tensor:
@@ -51,6 +53,7 @@ class Gaussian(ABC):
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = check_number("epsilon", epsilon, above=True)
+        self.limits: torch.dtype | None = None
 
     def supports(self, space: PoseSpace) -> bool:
         """Whether votes of this space have such a Gaussian; by default, poses that can be added."""
@@ -59,6 +62,16 @@ class Gaussian(ABC):
     def bind(self, space: PoseSpace) -> Gaussian:
         """The Gaussian for votes of this space."""
         return self
+
+    def limited(self, dtype: torch.dtype) -> Gaussian:
+        """The same with the limits of this type (see `rounding`), whatever type computes."""
+        gaussian = copy(self)
+        gaussian.limits = dtype
+        return gaussian
+
+    def rounding(self, mean: Tensor) -> Tensor:
+        """`rounding` by the type whose limits count."""
+        return rounding(mean, self.limits)
 
     @abstractmethod
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
@@ -87,7 +100,7 @@ class Diagonal(Gaussian):
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Variance per dimension."""
         square = deviation(votes, mean, low).square()
-        return weighted_sum(square, share) + rounding(mean).clamp(min=self.epsilon)
+        return weighted_sum(square, share) + self.rounding(mean).clamp(min=self.epsilon)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density, dimension by dimension."""
@@ -177,7 +190,7 @@ class SphericalByDistance(Gaussian):
         """Mean squared distance per dimension."""
         distance = self.space.distance(votes, mean.unsqueeze(2))
         variance = (share * distance).sum(2) / self.space.intrinsic_dim
-        return (variance + rounding(mean).amax(-1).clamp(min=self.epsilon)).unsqueeze(-1)
+        return (variance + self.rounding(mean).amax(-1).clamp(min=self.epsilon)).unsqueeze(-1)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by distance."""
@@ -242,7 +255,7 @@ class Full(Gaussian):
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
         # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
@@ -300,7 +313,7 @@ class Rows(Gaussian):
         covariance = (matrix * weight.unsqueeze(-2)) @ matrix.mT
         # A ridge as for a full covariance.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(rows, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:

@@ -4,7 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "dynamic_driver.h"
-#include "em_driver.h"
+#include "few_children.h"
 #include "heinsen_driver.h"
 #include "instruction_sets.h"
 #include "tensor.h"
@@ -165,8 +165,8 @@ void run_em_forward(View pose, View activation, View weight, View beta_u, View b
     const EmOptions options = arguments.options();
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        em_forward<T>(kernels<T>(), options, arguments.batch<T>(options),
-                      mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
+        em_forward(current_set(), options, arguments.batch<T>(options),
+                   mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
     });
 }
 
@@ -183,12 +183,12 @@ void run_em_backward(View pose, View activation, View weight, View beta_u, View 
     const EmOptions options = arguments.options();
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        em_backward<T>(kernels<T>(), options, arguments.batch<T>(options),
-                       mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
-                                           grad_pose, grad_activation),
-                       pointer<T>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
-                       pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
-                       pointer<T>("grad_beta_a", grad_beta_a, {options.parents}));
+        em_backward(current_set(), options, arguments.batch<T>(options),
+                    mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
+                                        grad_pose, grad_activation),
+                    pointer<T>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
+                    pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
+                    pointer<T>("grad_beta_a", grad_beta_a, {options.parents}));
     });
 }
 
