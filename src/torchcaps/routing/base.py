@@ -157,13 +157,15 @@ def without_autocast(values: Tensor) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
-def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def weighted_mean(
+    votes: Tensor, weight: Tensor, limits: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The mean vote of each parent, under weights that need not add up to anything.
 
     Returns the mean `[B, P, J, D]` (0 for a parent that nobody votes for), the mass `[B, P, J]`, and the
-    weights as shares of that mass `[B, P, I, J]`.
+    weights as shares of that mass `[B, P, I, J]`. `limits` is as in `precise_mean`.
     """
-    mean, _, mass, share = precise_mean(votes, weight)
+    mean, _, mass, share = precise_mean(votes, weight, limits)
     return mean, mass, share
 
 

@@ -13,7 +13,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,6 +49,9 @@ class Gaussian(ABC):
     Args:
         epsilon: added to every variance, so that a cluster of one vote has a finite density.
     """
+
+    # Whether float32 is too short: a ridge of 1e-10 of the variance is below its last digit.
+    precise = False
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = check_number("epsilon", epsilon, above=True)
@@ -229,28 +231,15 @@ class FixedByDistance(SphericalByDistance):
         return self.space.intrinsic_dim * ((ratio - 1) / 2 + math.log(self.sigma))
 
 
-class _ToDouble(torch.autograd.Function):
-    """float64 values of a tensor, whose gradient is cut to what the tensor's own type can hold."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        ctx.dtype = values.dtype
-        return values.double()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        # A share is divided by a mass that may be as small as 1e-20 in float32: see `min_mass`.
-        limit = torch.finfo(ctx.dtype).max ** 0.5
-        return gradient.clamp(-limit, limit).to(ctx.dtype)
-
-
 class Full(Gaussian):
     """A whole covariance matrix; spread is its Cholesky factor `[B, P, J, D, D]`, in float64."""
 
+    precise = True
+
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Cholesky factor of the covariance."""
-        centered = _ToDouble.apply(deviation(votes, mean, low))
-        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", _ToDouble.apply(share), centered, centered)
+        centered = deviation(votes, mean, low).double()
+        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centered, centered)
         size = votes.shape[-1]
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
         # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
@@ -260,7 +249,7 @@ class Full(Gaussian):
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by a triangular solve."""
-        centered = _ToDouble.apply(deviation(votes, mean, low)).transpose(2, 3).transpose(3, 4)
+        centered = deviation(votes, mean, low).double().transpose(2, 3).transpose(3, 4)
         whitened = torch.linalg.solve_triangular(spread, centered, upper=False)
         distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
@@ -293,6 +282,8 @@ class Rows(Gaussian):
     The spread is `[B, P, J, R, R]` in float64.
     """
 
+    precise = True
+
     def __init__(self, epsilon: float, space: PoseSpace | None = None) -> None:
         super().__init__(epsilon)
         self.space = space
@@ -309,7 +300,7 @@ class Rows(Gaussian):
         """Cholesky factor of the covariance of the rows."""
         rows, columns = self._shape()
         matrix = self._side_by_side(votes, mean, low)
-        weight = _ToDouble.apply(share).transpose(2, 3).repeat_interleave(columns, -1) / columns
+        weight = share.double().transpose(2, 3).repeat_interleave(columns, -1) / columns
         covariance = (matrix * weight.unsqueeze(-2)) @ matrix.mT
         # A ridge as for a full covariance.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
@@ -345,8 +336,7 @@ class Rows(Gaussian):
         """The deviations of all children side by side in float64, `[B, P, J, R, I·C]`."""
         assert self.space is not None
         matrix = self.space.matrix(deviation(votes, mean, low)).permute(0, 1, 3, 4, 2, 5).flatten(-2)
-        double: Tensor = _ToDouble.apply(matrix)
-        return double
+        return matrix.double()
 
 
 COVARIANCES = ("full", "diagonal", "spherical", "fixed", "rows")

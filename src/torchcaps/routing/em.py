@@ -108,7 +108,8 @@ class EMRouting(Routing):
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
         """Yield the mixture after each M-step."""
-        yield from iterate_precisely(self._iterate, votes, activation, start)
+        precise = self.gaussian.precise
+        yield from iterate_precisely(self._iterate, votes, activation, start, always=precise)
 
     def _iterate(
         self, votes: Votes, activation: Tensor, start: Tensor | None, limits: torch.dtype

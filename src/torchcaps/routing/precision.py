@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from torchcaps._widen import widen
 from torchcaps.kernels import dispatch
 from torchcaps.routing.base import RoutingOutput
 from torchcaps.votes import Votes
@@ -25,18 +26,18 @@ Iterate = Callable[[Votes, Tensor, Tensor | None, torch.dtype], Iterator[Routing
 
 
 def iterate_precisely(
-    iterate: Iterate, votes: Votes, activation: Tensor, start: Tensor | None
+    iterate: Iterate, votes: Votes, activation: Tensor, start: Tensor | None, *, always: bool = False
 ) -> Iterator[RoutingOutput]:
-    """`iterate(votes, activation, start, dtype)`, in float64 where children are few.
+    """`iterate(votes, activation, start, dtype)`, in float64 where children are few, or `always`.
 
     The dtype is that of the tensors before: its limits, such as `min_mass`, stay what they are.
     """
     dtype = votes.pose.dtype
-    if not few_children(votes, activation):
+    if not (always or few_children(votes, activation)):
         yield from iterate(votes, activation, start, dtype)
         return
-    start = None if start is None else start.double()
-    for routed in iterate(votes.double(), activation.double(), start, dtype):
+    start = None if start is None else widen(start)
+    for routed in iterate(votes.double(), widen(activation), start, dtype):
         yield RoutingOutput(*(None if each is None else each.to(dtype) for each in routed))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torchcaps._checks import check_dtype, check_floating
 from torchcaps._compiling import compiling, recompute
+from torchcaps._widen import widen
 from torchcaps.poses import POSE_SPACES, PoseSpace
 
 T = TypeVar("T")
@@ -105,13 +106,13 @@ class Votes(ABC):
             torch.float64
         """
         votes = copy(self)
-        votes.pose, votes.weight = self.pose.double(), self.weight.double()
+        votes.pose, votes.weight = widen(self.pose), widen(self.weight)
         votes._unfolded = None
         votes._votes = None
         known = all(type(part).__module__.startswith("torchcaps.") for part in (self, self.space))
         if not known and not compiling():
             self._votes = self.tensor() if self._votes is None else self._votes
-            votes._votes = self._votes.double()
+            votes._votes = widen(self._votes)
         return votes
 
     def with_weight(self, weight: Tensor, space: PoseSpace) -> Votes:

@@ -26,6 +26,7 @@ struct EmBatch : MixtureBatch<T, EmProblem<T>> {
         if (!options.mixing) {
             std::copy_n(source_beta_u, options.parents, beta_u.get());
             std::copy_n(source_beta_a, options.parents, beta_a.get());
+            this->sources[0] = source_beta_u, this->sources[1] = source_beta_a;
         }
         std::copy(options.temperature.begin(), options.temperature.end(), temperature.get());
         problem.mixing = options.mixing;

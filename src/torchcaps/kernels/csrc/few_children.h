@@ -1,13 +1,15 @@
-// Samples of EM routing that float32 is too short for, in float64: those with few active children.
+// Samples of EM and Heinsen routing that float32 is too short for, in float64: those with few active children.
 //
 // Two active children are one sigma from the mean of every parent, whatever their votes are. In the gradients by their
 // poses and weights, terms of opposite sign cancel that are up to a million times larger than what is left, so float32
 // leaves one digit. docs/kernels.md has the derivation. Few children make little work, also in float64.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "em_driver.h"
+#include "heinsen_driver.h"
 #include "instruction_sets.h"
 
 namespace torchcaps {
@@ -28,18 +30,75 @@ inline bool few_children(const Wiring &wiring, const float *activation) {
     return any;
 }
 
-inline std::vector<char> few_children_of_each(const EmOptions &options, const EmBatch<float> &batch) {
+// [batch]: which samples have few children.
+template <class Problem>
+std::vector<char> few_children_of_each(const MixtureOptions &options, const Problem &problem) {
     std::vector<char> few(options.batch);
-    const EmProblem<float> &problem = batch.problem;
     for (int64_t b = 0; b < options.batch; ++b)
         few[b] = few_children(problem.wiring, problem.activation + b * options.children);
     return few;
 }
 
+// Up to three parameters beside the weight; null where there is none.
+template <class T>
+using Parameters = std::array<T *, 3>;
+
+// What differs between the two routings.
+struct EmRoute {
+    using Options = EmOptions;
+    template <class T>
+    using Batch = EmBatch<T>;
+
+    static std::array<int64_t, 3> sizes(const Options &options) { return {options.parents, options.parents, 0}; }
+    static Batch<double> batch(const Kernels<double> &kernels, const Options &options,
+                               const MixtureInputs<double> &inputs, const Parameters<const double> &sources) {
+        return Batch<double>(kernels, options, inputs, sources[0], sources[1]);
+    }
+    template <class T>
+    static void forward(const Kernels<T> &kernels, const Options &options, const Batch<T> &batch,
+                        const EmOutput<T> &output, const char *skipped) {
+        em_forward<T>(kernels, options, batch, output, skipped);
+    }
+    template <class T>
+    static void backward(const Kernels<T> &kernels, const Options &options, const Batch<T> &batch,
+                         const EmGradient<T> &gradient, T *weight, const Parameters<T> &others, const char *skipped) {
+        em_backward<T>(kernels, options, batch, gradient, weight, others[0], others[1], skipped);
+    }
+};
+
+struct HeinsenRoute {
+    using Options = MixtureOptions;
+    template <class T>
+    using Batch = HeinsenBatch<T>;
+
+    static std::array<int64_t, 3> sizes(const Options &options) {
+        const int64_t betas = options.rows * options.parents;
+        return {betas, betas, betas * POSE};
+    }
+    static Batch<double> batch(const Kernels<double> &kernels, const Options &options,
+                               const MixtureInputs<double> &inputs, const Parameters<const double> &sources) {
+        return Batch<double>(kernels, options, inputs, sources[0], sources[1], sources[2]);
+    }
+    template <class T>
+    static void forward(const Kernels<T> &kernels, const Options &options, const Batch<T> &batch,
+                        const EmOutput<T> &output, const char *skipped) {
+        heinsen_forward<T>(kernels, options, batch, output, skipped);
+    }
+    template <class T>
+    static void backward(const Kernels<T> &kernels, const Options &options, const Batch<T> &batch,
+                         const EmGradient<T> &gradient, T *weight, const Parameters<T> &others, const char *skipped) {
+        heinsen_backward<T>(kernels, options, batch, gradient, weight, others[0], others[1], others[2], skipped);
+    }
+};
+
 // Some samples of a batch in float64, with the limits of float32.
+template <class Route>
 class Widened {
+    using Options = typename Route::Options;
+    using Values = std::vector<double>;
+
   public:
-    Widened(const Kernels<double> &kernels, const EmOptions &all, const EmBatch<float> &narrow,
+    Widened(const Kernels<double> &kernels, const Options &all, const typename Route::template Batch<float> &narrow,
             const std::vector<char> &chosen)
         : kernels_(kernels),
           options_(all),
@@ -48,23 +107,22 @@ class Widened {
           activation_(gather(narrow.inputs.activation, all.children)),
           weight_(copy(narrow.inputs.weight, all.rows * all.parents * POSE)),
           offset_(copy(narrow.inputs.offset, (all.children + all.rows - 1) / all.rows * POSE)),
-          beta_u_(copy(narrow.beta_u.get(), all.parents)),
-          beta_a_(copy(narrow.beta_a.get(), all.parents)),
-          batch_(kernels, resized(),
-                 {pose_.data(), activation_.data(), weight_.data(), narrow.inputs.index,
-                  narrow.inputs.offset ? offset_.data() : nullptr},
-                 beta_u_.data(), beta_a_.data()),
-          outputs_(count() * parents()),
-          out_pose_(outputs_ * POSE),
-          out_activation_(outputs_),
-          out_logit_(outputs_),
-          statistics_(count() * all.iterations * all.positions * batch_.padded * EM_STATISTICS) {
+          others_{copy(narrow.sources[0], Route::sizes(all)[0]), copy(narrow.sources[1], Route::sizes(all)[1]),
+                  copy(narrow.sources[2], Route::sizes(all)[2])},
+          batch_(Route::batch(kernels, resized(),
+                              {pose_.data(), activation_.data(), weight_.data(), narrow.inputs.index, or_null(offset_)},
+                              {or_null(others_[0]), or_null(others_[1]), or_null(others_[2])})),
+          out_pose_(count() * parents() * POSE),
+          out_activation_(count() * parents()),
+          out_logit_(count() * parents()),
+          statistics_(count() * statistics_size()) {
         batch_.problem.limits = {Limits<float>().least_mass, Limits<float>().step};
     }
 
     void forward() {
-        em_forward<double>(kernels_, options_, batch_,
-                           {out_pose_.get(), out_activation_.get(), out_logit_.get(), statistics_.get()});
+        Route::template forward<double>(kernels_, options_, batch_,
+                                        {out_pose_.get(), out_activation_.get(), out_logit_.get(), statistics_.get()},
+                                        nullptr);
     }
 
     void write(const EmOutput<float> &output) const {
@@ -72,25 +130,28 @@ class Widened {
         scatter(out_activation_.get(), parents(), output.activation);
         scatter(out_logit_.get(), parents(), output.logit);
         // The backward pass does not read them: it computes them again.
-        const int64_t size = options_.iterations * options_.positions * batch_.padded * EM_STATISTICS;
+        const int64_t size = statistics_size();
         for (const int64_t sample : samples_) std::fill_n(output.statistics + sample * size, size, 0.0f);
     }
 
     // Writes the gradients of these samples, and adds to those of the parameters.
-    void backward(const EmGradient<float> &gradient, float *weight, float *beta_u, float *beta_a) {
+    void backward(const EmGradient<float> &gradient, float *weight, const Parameters<float> &others) {
         forward();
-        const std::vector<double> pose = gather(gradient.pose, parents() * POSE);
-        const std::vector<double> activation = gather(gradient.activation, parents());
-        const std::vector<double> logit = gather(gradient.logit, parents());
-        std::vector<double> child_pose(pose_.size()), child_activation(activation_.size());
-        std::vector<double> own_weight(weight_.size()), own_u(beta_u_.size()), own_a(beta_a_.size());
-        em_backward<double>(kernels_, options_, batch_,
-                            {pose.data(), activation.data(), logit.data(), statistics_.get(), child_pose.data(),
-                             child_activation.data()},
-                            own_weight.data(), own_u.data(), own_a.data());
+        const Values pose = gather(gradient.pose, parents() * POSE);
+        const Values activation = gather(gradient.activation, parents());
+        const Values logit = gather(gradient.logit, parents());
+        Values child_pose(pose_.size()), child_activation(activation_.size()), own_weight(weight_.size());
+        std::array<Values, 3> own;
+        for (int k = 0; k < 3; ++k) own[k].resize(others[k] ? Route::sizes(options_)[k] : 0);
+        Route::template backward<double>(kernels_, options_, batch_,
+                                         {pose.data(), activation.data(), logit.data(), statistics_.get(),
+                                          child_pose.data(), child_activation.data()},
+                                         own_weight.data(), {or_null(own[0]), or_null(own[1]), or_null(own[2])},
+                                         nullptr);
         scatter(child_pose.data(), options_.children * POSE, gradient.child_pose);
         scatter(child_activation.data(), options_.children, gradient.child_activation);
-        add(own_weight, weight), add(own_u, beta_u), add(own_a, beta_a);
+        add(own_weight, weight);
+        for (int k = 0; k < 3; ++k) add(own[k], others[k]);
     }
 
   private:
@@ -100,14 +161,14 @@ class Widened {
             if (chosen[b]) samples.push_back(static_cast<int64_t>(b));
         return samples;
     }
-    static std::vector<double> copy(const float *source, int64_t size) {
-        return source ? std::vector<double>(source, source + size) : std::vector<double>();
-    }
-    static void add(const std::vector<double> &source, float *target) {
+    static Values copy(const float *source, int64_t size) { return source ? Values(source, source + size) : Values(); }
+    static const double *or_null(const Values &values) { return values.empty() ? nullptr : values.data(); }
+    static double *or_null(Values &values) { return values.empty() ? nullptr : values.data(); }
+    static void add(const Values &source, float *target) {
         for (size_t k = 0; k < source.size(); ++k) target[k] = static_cast<float>(target[k] + source[k]);
     }
-    std::vector<double> gather(const float *source, int64_t size) const {
-        std::vector<double> values;
+    Values gather(const float *source, int64_t size) const {
+        Values values;
         values.reserve(count() * size);
         for (const int64_t sample : samples_)
             values.insert(values.end(), source + sample * size, source + (sample + 1) * size);
@@ -117,50 +178,50 @@ class Widened {
         for (const int64_t sample : samples_)
             for (int64_t k = 0; k < size; ++k) target[sample * size + k] = static_cast<float>(*source++);
     }
-    const EmOptions &resized() {
+    const Options &resized() {
         options_.batch = count();
         return options_;
     }
     int64_t count() const { return static_cast<int64_t>(samples_.size()); }
     int64_t parents() const { return options_.positions * options_.parents; }
+    int64_t statistics_size() const { return options_.iterations * options_.positions * batch_.padded * EM_STATISTICS; }
 
     const Kernels<double> &kernels_;
-    EmOptions options_;
+    Options options_;
     const std::vector<int64_t> samples_;
-    const std::vector<double> pose_, activation_, weight_, offset_, beta_u_, beta_a_;
-    EmBatch<double> batch_;
-    const int64_t outputs_;
+    const Values pose_, activation_, weight_, offset_;
+    const std::array<Values, 3> others_;
+    typename Route::template Batch<double> batch_;
     const Buffer<double> out_pose_, out_activation_, out_logit_, statistics_;
 };
 
-// em_forward and em_backward for float32 tensors.
-inline void em_forward(const InstructionSet &set, const EmOptions &options, const EmBatch<float> &batch,
-                       const EmOutput<float> &output) {
-    const std::vector<char> few = few_children_of_each(options, batch);
-    em_forward<float>(set.single_precision, options, batch, output, few.data());
-    if (std::find(few.begin(), few.end(), 1) == few.end()) return;
-    Widened widened(set.double_precision, options, batch, few);
-    widened.forward();
-    widened.write(output);
+// Both passes; of float32 tensors, samples with few children in float64.
+template <class Route, class T>
+void route_forward(const typename Route::Options &options, const typename Route::template Batch<T> &batch,
+                   const EmOutput<T> &output) {
+    if constexpr (sizeof(T) == sizeof(double)) {
+        Route::template forward<T>(kernels<T>(), options, batch, output, nullptr);
+    } else {
+        const std::vector<char> few = few_children_of_each(options, batch.problem);
+        Route::template forward<T>(kernels<T>(), options, batch, output, few.data());
+        if (std::find(few.begin(), few.end(), 1) == few.end()) return;
+        Widened<Route> widened(kernels<double>(), options, batch, few);
+        widened.forward();
+        widened.write(output);
+    }
 }
 
-inline void em_backward(const InstructionSet &set, const EmOptions &options, const EmBatch<float> &batch,
-                        const EmGradient<float> &gradient, float *weight, float *beta_u, float *beta_a) {
-    const std::vector<char> few = few_children_of_each(options, batch);
-    em_backward<float>(set.single_precision, options, batch, gradient, weight, beta_u, beta_a, few.data());
-    if (std::find(few.begin(), few.end(), 1) == few.end()) return;
-    Widened(set.double_precision, options, batch, few).backward(gradient, weight, beta_u, beta_a);
-}
-
-// For float64 tensors nothing is wider.
-inline void em_forward(const InstructionSet &set, const EmOptions &options, const EmBatch<double> &batch,
-                       const EmOutput<double> &output) {
-    em_forward<double>(set.double_precision, options, batch, output);
-}
-
-inline void em_backward(const InstructionSet &set, const EmOptions &options, const EmBatch<double> &batch,
-                        const EmGradient<double> &gradient, double *weight, double *beta_u, double *beta_a) {
-    em_backward<double>(set.double_precision, options, batch, gradient, weight, beta_u, beta_a);
+template <class Route, class T>
+void route_backward(const typename Route::Options &options, const typename Route::template Batch<T> &batch,
+                    const EmGradient<T> &gradient, T *weight, const Parameters<T> &others) {
+    if constexpr (sizeof(T) == sizeof(double)) {
+        Route::template backward<T>(kernels<T>(), options, batch, gradient, weight, others, nullptr);
+    } else {
+        const std::vector<char> few = few_children_of_each(options, batch.problem);
+        Route::template backward<T>(kernels<T>(), options, batch, gradient, weight, others, few.data());
+        if (std::find(few.begin(), few.end(), 1) == few.end()) return;
+        Widened<Route>(kernels<double>(), options, batch, few).backward(gradient, weight, others);
+    }
 }
 
 }  // namespace torchcaps

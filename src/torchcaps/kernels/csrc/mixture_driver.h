@@ -24,6 +24,7 @@ template <class T, class Problem>
 struct MixtureBatch {
     std::shared_ptr<const OwnedWiring> wiring;
     MixtureInputs<T> inputs;
+    const T *sources[3] = {};  // of the parameters beside the weight, as the caller has them
     int64_t rows, parents, padded, lanes, weights;
     Buffer<T> weight;
     Problem problem;
