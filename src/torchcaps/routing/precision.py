@@ -38,7 +38,9 @@ def iterate_precisely(
         return
     start = None if start is None else widen(start)
     for routed in iterate(votes.double(), widen(activation), start, dtype):
-        yield RoutingOutput(*(None if each is None else each.to(dtype) for each in routed))
+        *parents, coupling = routed
+        pose, presence, logits = (each.to(dtype) for each in parents)
+        yield RoutingOutput(pose, presence, logits, None if coupling is None else coupling.to(dtype))
 
 
 def few_children(votes: Votes, activation: Tensor) -> bool:
