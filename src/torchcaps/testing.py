@@ -174,7 +174,13 @@ def assert_gradcheck(layer: CapsuleLayer, capsules: Capsules, **options: Any) ->
 
 
 def assert_gradient_accurate(
-    layer: CapsuleLayer, capsules: Capsules, *, multiple: float = 100.0, floor: float = 1e-3, trials: int = 3
+    layer: CapsuleLayer,
+    capsules: Capsules,
+    *,
+    multiple: float = 100.0,
+    floor: float = 1e-3,
+    trials: int = 3,
+    each: bool = False,
 ) -> None:
     r"""Gradients in float32 are as close to those in float64 as the rounding of the inputs allows.
 
@@ -184,12 +190,21 @@ def assert_gradient_accurate(
     float32 place, up or down at random. The error must not exceed `multiple * sensitivity + floor`. So an
     ill-conditioned problem may have a large error, but a well-conditioned one may not.
 
+    Both tolerances follow from how often a routing rounds. Some 100 roundings follow on each other in a few
+    iterations and back; independent errors add up like the root of their number, to 10 units. A random move
+    of some 100 inputs shows a typical change, and the largest is up to the root of their number larger, 10
+    times. Together these are 100. Rounding also breaks symmetries that moves of the inputs keep, where the
+    sensitivity says nothing: with terms up to 100 times as large as their sum, 100 roundings of 6e-8 make
+    6e-4 of the sum.
+
     Args:
         layer: the layer.
         capsules: children that fit it.
         multiple: how many times the sensitivity the error may be.
-        floor: the error that is always allowed; a routing rounds many times, and its inputs only once.
+        floor: the error that is always allowed.
         trials: how many random changes of the inputs are tried.
+        each: compare the gradients of the poses, of the activations and of each parameter on their own, so
+            that a small one is not hidden behind a large one.
 
     Example:
         >>> from torchcaps import Capsules, DenseCaps
@@ -199,23 +214,23 @@ def assert_gradient_accurate(
     single = deepcopy(layer).float()
     double = deepcopy(single).double()
     inputs = Capsules(*(values.detach().float() for values in capsules))
-    exact = _gradients(double, _to_double(inputs), _plain)
-    scale = exact.norm().clamp(min=torch.finfo(torch.float32).tiny)
-    sensitivity = 0.0
+    exact = _gradients(double, _to_double(inputs), _plain, each)
+    sensitivity = dict.fromkeys(exact, 0.0)
     for _ in range(trials):
         moved = deepcopy(double)
         with torch.no_grad():
             for parameter in moved.parameters():
                 parameter.copy_(_last_place(parameter))
-        nearby = _gradients(moved, Capsules(*map(_last_place, _to_double(inputs))), _plain)
-        sensitivity = max(sensitivity, float((nearby - exact).norm() / scale))
-    allowed = multiple * sensitivity + floor
+        nearby = _gradients(moved, Capsules(*map(_last_place, _to_double(inputs))), _plain, each)
+        sensitivity = {what: max(sensitivity[what], _relative(nearby[what], exact[what])) for what in exact}
     for name, form in _forms(single, inputs).items():
-        error = float((_gradients(single, inputs, form) - exact).norm() / scale)
-        assert error <= allowed, (
-            f"float32 gradients of the {name} form: off by {error:.2g} of their norm, allowed: "
-            f"{allowed:.2g} ({multiple:g} times the change by the last place of the inputs, plus {floor:g})"
-        )
+        for what, gradient in _gradients(single, inputs, form, each).items():
+            error, allowed = _relative(gradient, exact[what]), multiple * sensitivity[what] + floor
+            assert error <= allowed, (
+                f"float32 gradients of {what} in the {name} form: off by {error:.2g} of their norm, allowed: "
+                f"{allowed:.2g} ({multiple:g} times the change by the last place of the inputs, plus "
+                f"{floor:g})"
+            )
 
 
 def assert_viewpoint_equivariant(
@@ -255,13 +270,19 @@ def assert_viewpoint_equivariant(
         _assert_close(distance, torch.zeros_like(distance), atol, "poses, moved by a change of viewpoint")
 
 
-def _gradients(layer: CapsuleLayer, capsules: Capsules, form: Form) -> Tensor:
-    """All gradients of the outputs' sum in one float64 vector."""
+def _relative(values: Tensor, exact: Tensor) -> float:
+    return float((values - exact).norm() / exact.norm().clamp(min=torch.finfo(torch.float32).tiny))
+
+
+def _gradients(layer: CapsuleLayer, capsules: Capsules, form: Form, each: bool) -> dict[str, Tensor]:
+    """All gradients of the outputs' sum in float64, in one vector, or each by its name."""
     inputs = Capsules(*(values.clone().requires_grad_() for values in capsules))
     parents = form(layer, inputs)
-    wanted = [*inputs, *layer.parameters()]
-    gradients = torch.autograd.grad(parents.pose.sum() + parents.logits.sum(), wanted, allow_unused=True)
-    return torch.cat([g.double().flatten() for g in gradients if g is not None])
+    wanted = dict(zip(inputs._fields, inputs)) | dict(layer.named_parameters())
+    loss = parents.pose.sum() + parents.logits.sum()
+    gradients = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
+    found = {what: g.double().flatten() for what, g in zip(wanted, gradients) if g is not None}
+    return found if each else {"all inputs and parameters": torch.cat(list(found.values()))}
 
 
 def _to_double(capsules: Capsules) -> Capsules:

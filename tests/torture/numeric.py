@@ -2,9 +2,9 @@
 
 Every draw of `torture.cases` is computed in the plain form and, where there is one, in the fused form, with
 gradients for inputs and parameters. The plain form in float64 is the reference. The sensitivity of a problem
-is the change of the reference when every input, parameter and first assignment moves by one unit in its last
-place. An error is beyond conditioning if it exceeds `MULTIPLE` times that change (or the change by `MULTIPLE`
-units, where the problem is not linear) plus a floor.
+is the change of the reference when every input, parameter, vote and first assignment moves by one unit in
+its last place. An error is beyond conditioning if it exceeds `MULTIPLE` times that change (or the change by
+`MULTIPLE` units, where the problem is not linear) plus a floor.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from torchcaps import Capsules, kernels
 from torchcaps.layers import CapsuleLayer
+from torchcaps.votes import Votes
 from torture.cases import SAMPLES, Draw, case_names, draw
 
 MULTIPLE = 100.0
@@ -32,8 +33,6 @@ CANCELED = 0.01
 FLOORS = {"pose": 1e-4, "activation": 1e-4, "logits": 1e-3, "gradient": 1e-3, "parameters": 1e-3}
 # A gradient of a bfloat16 tensor has 8 bits.
 BFLOAT16_FLOORS = {**FLOORS, "gradient": 2e-2}
-# With fewer votes than dimensions it is a ridge of 1e-10 of the variance in most directions: steep slopes.
-FULL_COVARIANCE = 5
 FLOAT64_FLOORS = dict.fromkeys(FLOORS, 1e-9)
 
 # Powers of ten of votes between which float32 is promised to be finite, and accurate: docs/reliability.md.
@@ -72,11 +71,17 @@ def evaluate(
     autocast: bool = False,
     mask: Tensor | None = None,
     noise: Callable[[Tensor], Tensor] | None = None,
+    moves_start: bool = False,
 ) -> Result:
-    """Outputs, and the gradients of a fixed random combination; `noise` changes the first assignment."""
+    """Outputs, and the gradients of a fixed random combination.
+
+    `noise` changes the votes, and the first assignment if `moves_start`.
+    """
     pose, activation = (each.detach().clone().requires_grad_() for each in capsules)
-    start = None if noise is None else noise(first_assignment(layer, Capsules(pose, activation)))
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+    start = None
+    if noise is not None and moves_start:
+        start = noise(first_assignment(layer, Capsules(pose, activation)))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast), votes_with(layer, noise):
         routed = layer(Capsules(pose, activation), coupling=not fused, start=start)
     outputs = [routed.pose, routed.activation, routed.logits]
     if mask is None:
@@ -99,6 +104,30 @@ def evaluate(
         mask,
         torch.cat(terms, 1).detach().double().norm(dim=1),
     )
+
+
+@contextmanager
+def votes_with(layer: CapsuleLayer, noise: Callable[[Tensor], Tensor] | None) -> Iterator[None]:
+    """Change the votes that the routing of this layer reads, as their rounding does.
+
+    It is not the rounding of the inputs: coordinates and biases are added to votes, and beside them the
+    digits of small votes are lost, which no move of the poses shows.
+    """
+    if noise is None:
+        yield
+        return
+    make = layer.votes
+
+    def moved(capsules: Capsules) -> Votes:
+        votes = make(capsules)
+        votes._votes = noise(votes.tensor())
+        return votes
+
+    try:
+        layer.votes = moved  # type: ignore[method-assign]
+        yield
+    finally:
+        del layer.votes
 
 
 def first_assignment(layer: CapsuleLayer, capsules: Capsules) -> Tensor:
@@ -143,22 +172,31 @@ def differences(actual: Result, exact: Result, layer: CapsuleLayer, capsules: Ca
     }
 
 
-def rounding_float32(mean: Tensor) -> Tensor:
+def rounding_float32(mean: Tensor, limits: torch.dtype | None = None) -> Tensor:
     """`torchcaps.routing.covariance.rounding` of float32, whatever the type."""
     return (torch.finfo(torch.float32).eps * mean.detach()).square()
 
 
+def length_float32(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
+    """`torchcaps.length` with the limit of float32: a vector whose square is 0 in float32 has length 0."""
+    square = (vectors * vectors).sum(-1, keepdim=keepdim)
+    zero = square < 2.0**-149  # the smallest number of float32
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
+
+
 # What a routing computes depends on its type in these places, and not by rounding: limits of float32.
-FLOAT32_LIMITS: dict[str, Callable[[Any], Any]] = {
+FLOAT32_LIMITS: dict[str, Callable[..., Any]] = {
     "min_mass": lambda dtype: 1e-20,
     "rounding": rounding_float32,
+    "length": length_float32,
 }
 
 
 @cache
 def limited_modules() -> list[tuple[ModuleType, str]]:
     """The modules that have a limit of float32, and its name there."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("torchcaps.routing")]
+    names = ("torchcaps.routing", "torchcaps.capsules")
+    modules = [module for name, module in sys.modules.items() if name.startswith(names)]
     return [(module, name) for module in modules for name in FLOAT32_LIMITS if hasattr(module, name)]
 
 
@@ -216,8 +254,9 @@ class Reference:
                     parameter.copy_(move(before))
             with self.limits():
                 capsules = Capsules(*map(move, self.capsules))
-                noise = move if self.moves_start else None
-                moved = evaluate(self.layer, capsules, mask=self.exact.mask, noise=noise)
+                moved = evaluate(
+                    self.layer, capsules, mask=self.exact.mask, noise=move, moves_start=self.moves_start
+                )
             with torch.no_grad():
                 for parameter, before in zip(self.layer.parameters(), saved):
                     parameter.copy_(before)
@@ -253,8 +292,6 @@ def judge(case: Draw) -> Counter[str]:
     if "fused" in results:
         both["fused"] = (results["fused"], results["plain"])
     floors = {"float32": FLOORS, "float64": FLOAT64_FLOORS, "bfloat16": BFLOAT16_FLOORS}[case.precision]
-    if single and case.words.get("covariance") == "full":
-        floors = {name: FULL_COVARIANCE * floor for name, floor in floors.items()}
     near: dict[str, Tensor] | None = None
     for form, (result, wanted) in both.items():
         if result is wanted or (not single and form == "plain"):

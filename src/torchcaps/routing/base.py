@@ -163,23 +163,29 @@ def without_autocast(values: Tensor) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False)
 
 
-def weighted_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def weighted_mean(
+    votes: Tensor, weight: Tensor, limits: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The mean vote of each parent, under weights that need not add up to anything.
 
     Returns the mean `[B, P, J, D]` (0 for a parent that nobody votes for), the mass `[B, P, J]`, and the
-    weights as shares of that mass `[B, P, I, J]`.
+    weights as shares of that mass `[B, P, I, J]`. `limits` is as in `precise_mean`.
     """
-    mean, _, mass, share = precise_mean(votes, weight)
+    mean, _, mass, share = precise_mean(votes, weight, limits)
     return mean, mass, share
 
 
-def mean_pose(space: PoseSpace, votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def mean_pose(
+    space: PoseSpace, votes: Tensor, weight: Tensor, limits: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """`weighted_mean` by the mean of the pose space, for poses that cannot be added."""
-    mass, share = _shares(weight)
+    mass, share = _shares(weight, limits)
     return space.mean(votes, share), mass, share
 
 
-def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def precise_mean(
+    votes: Tensor, weight: Tensor, limits: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""`weighted_mean`, and the digits of the mean that its type has no room for.
 
     Returns the mean, its low part `[B, P, J, D]`, the mass and the shares. `votes - mean - low` keeps the
@@ -191,8 +197,10 @@ def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor,
     any constant c. With the mean itself for c, the slope with respect to a share is the deviation
     :math:`V_i - c`, where the plain sum has :math:`V_i`: what all votes have in common cancels exactly, not
     after it was rounded.
+
+    `limits` is the type whose `min_mass` counts, by default that of the weights.
     """
-    mass, share = _shares(weight)
+    mass, share = _shares(weight, limits)
     center = realize(weighted_sum(votes, share).detach())
     shift = weighted_sum(votes - center.unsqueeze(2), share)
     mean = center + shift
@@ -201,12 +209,26 @@ def precise_mean(votes: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor,
     return mean, low, mass, share
 
 
-def _shares(weight: Tensor) -> tuple[Tensor, Tensor]:
+def _shares(weight: Tensor, limits: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
     """The mass of each parent, and the weights as shares of it: 0 where nobody votes."""
     mass = weight.sum(2)
-    alive = mass > min_mass(mass.dtype)
-    share = realize(torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2))
-    return mass, share
+    alive = mass > min_mass(limits or mass.dtype)
+    share = torch.where(alive.unsqueeze(2), weight, 0.0) / torch.where(alive, mass, 1.0).unsqueeze(2)
+    return mass, realize(even_gradient(share, 2))
+
+
+def even_gradient(share: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    r"""Shares that add up to 1 over `dim`, with better gradients.
+
+    This adds 0. The backward pass of a quotient :math:`s_i = w_i / \sum_k w_k` subtracts from the gradients
+    :math:`G_i` their mean :math:`\sum_k s_k G_k`, after it has divided both by the sum: what all have in
+    common cancels after it was rounded, and beside a small sum the rounding is all that is left. Here the
+    mean is subtracted first; the second mean is near 0. For a single share nothing is left at all.
+    Weights that were divided by a limit instead of their sum do not add up to 1 and stay as they are.
+    """
+    total = share.sum(dim, keepdim=True)
+    divided = (total > 0.99).detach()
+    return share + torch.where(divided, share.detach(), 0.0) * (total.detach() - total)
 
 
 def length_logit(activation: Tensor) -> Tensor:

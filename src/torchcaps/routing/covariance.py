@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -25,12 +25,13 @@ from torchcaps.votes import weighted_sum
 MAX_SQ_DISTANCE = 1e37
 
 
-def rounding(mean: Tensor) -> Tensor:
+def rounding(mean: Tensor, limits: torch.dtype | None = None) -> Tensor:
     """The variance that rounding alone makes around a mean; a smaller variance cannot be measured.
 
     It takes the place of ε where it is larger: among votes of 1e15 it keeps the slope of ln σ within float32.
+    `limits` is the type that rounds, by default that of the mean.
     """
-    return (torch.finfo(mean.dtype).eps * mean.detach()).square()
+    return (torch.finfo(limits or mean.dtype).eps * mean.detach()).square()
 
 
 def deviation(votes: Tensor, mean: Tensor, low: Tensor | None) -> Tensor:
@@ -49,8 +50,12 @@ class Gaussian(ABC):
         epsilon: added to every variance, so that a cluster of one vote has a finite density.
     """
 
+    # Whether float32 is too short: a ridge of 1e-10 of the variance is below its last digit.
+    precise = False
+
     def __init__(self, epsilon: float) -> None:
         self.epsilon = check_number("epsilon", epsilon, above=True)
+        self.limits: torch.dtype | None = None
 
     def supports(self, space: PoseSpace) -> bool:
         """Whether votes of this space have such a Gaussian; by default, poses that can be added."""
@@ -59,6 +64,16 @@ class Gaussian(ABC):
     def bind(self, space: PoseSpace) -> Gaussian:
         """The Gaussian for votes of this space."""
         return self
+
+    def limited(self, dtype: torch.dtype) -> Gaussian:
+        """The same with the limits of this type (see `rounding`), whatever type computes."""
+        gaussian = copy(self)
+        gaussian.limits = dtype
+        return gaussian
+
+    def rounding(self, mean: Tensor) -> Tensor:
+        """`rounding` by the type whose limits count."""
+        return rounding(mean, self.limits)
 
     @abstractmethod
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
@@ -87,7 +102,7 @@ class Diagonal(Gaussian):
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Variance per dimension."""
         square = deviation(votes, mean, low).square()
-        return weighted_sum(square, share) + rounding(mean).clamp(min=self.epsilon)
+        return weighted_sum(square, share) + self.rounding(mean).clamp(min=self.epsilon)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density, dimension by dimension."""
@@ -177,7 +192,7 @@ class SphericalByDistance(Gaussian):
         """Mean squared distance per dimension."""
         distance = self.space.distance(votes, mean.unsqueeze(2))
         variance = (share * distance).sum(2) / self.space.intrinsic_dim
-        return (variance + rounding(mean).amax(-1).clamp(min=self.epsilon)).unsqueeze(-1)
+        return (variance + self.rounding(mean).amax(-1).clamp(min=self.epsilon)).unsqueeze(-1)
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by distance."""
@@ -216,38 +231,25 @@ class FixedByDistance(SphericalByDistance):
         return self.space.intrinsic_dim * ((ratio - 1) / 2 + math.log(self.sigma))
 
 
-class _ToDouble(torch.autograd.Function):
-    """float64 values of a tensor, whose gradient is cut to what the tensor's own type can hold."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        ctx.dtype = values.dtype
-        return values.double()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        # A share is divided by a mass that may be as small as 1e-20 in float32: see `min_mass`.
-        limit = torch.finfo(ctx.dtype).max ** 0.5
-        return gradient.clamp(-limit, limit).to(ctx.dtype)
-
-
 class Full(Gaussian):
     """A whole covariance matrix; spread is its Cholesky factor `[B, P, J, D, D]`, in float64."""
 
+    precise = True
+
     def fit(self, votes: Tensor, share: Tensor, mean: Tensor, low: Tensor | None = None) -> Tensor:
         """Cholesky factor of the covariance."""
-        centered = _ToDouble.apply(deviation(votes, mean, low))
-        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", _ToDouble.apply(share), centered, centered)
+        centered = deviation(votes, mean, low).double()
+        covariance = torch.einsum("bpij,bpijd,bpije->bpjde", share.double(), centered, centered)
         size = votes.shape[-1]
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
         # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
         """Log density by a triangular solve."""
-        centered = _ToDouble.apply(deviation(votes, mean, low)).transpose(2, 3).transpose(3, 4)
+        centered = deviation(votes, mean, low).double().transpose(2, 3).transpose(3, 4)
         whitened = torch.linalg.solve_triangular(spread, centered, upper=False)
         distance = whitened.square().sum(3).clamp(max=MAX_SQ_DISTANCE).transpose(2, 3)
         volume = 2 * self.code_length(spread, votes.shape[-1]).unsqueeze(2).double()
@@ -280,6 +282,8 @@ class Rows(Gaussian):
     The spread is `[B, P, J, R, R]` in float64.
     """
 
+    precise = True
+
     def __init__(self, epsilon: float, space: PoseSpace | None = None) -> None:
         super().__init__(epsilon)
         self.space = space
@@ -296,11 +300,11 @@ class Rows(Gaussian):
         """Cholesky factor of the covariance of the rows."""
         rows, columns = self._shape()
         matrix = self._side_by_side(votes, mean, low)
-        weight = _ToDouble.apply(share).transpose(2, 3).repeat_interleave(columns, -1) / columns
+        weight = share.double().transpose(2, 3).repeat_interleave(columns, -1) / columns
         covariance = (matrix * weight.unsqueeze(-2)) @ matrix.mT
         # A ridge as for a full covariance.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(rows, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
@@ -332,8 +336,7 @@ class Rows(Gaussian):
         """The deviations of all children side by side in float64, `[B, P, J, R, I·C]`."""
         assert self.space is not None
         matrix = self.space.matrix(deviation(votes, mean, low)).permute(0, 1, 3, 4, 2, 5).flatten(-2)
-        double: Tensor = _ToDouble.apply(matrix)
-        return double
+        return matrix.double()
 
 
 COVARIANCES = ("full", "diagonal", "spherical", "fixed", "rows")

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torchcaps._checks import check_choice, check_flag, check_number
 from torchcaps.kernels import em as kernel
 from torchcaps.poses import PoseSpace
-from torchcaps.routing.base import Routing, RoutingOutput, mean_pose, min_mass, precise_mean
+from torchcaps.routing.base import Routing, RoutingOutput, even_gradient, mean_pose, min_mass, precise_mean
 from torchcaps.routing.covariance import COVARIANCES, Diagonal, create_gaussian
+from torchcaps.routing.precision import iterate_precisely
 from torchcaps.votes import Votes
 
 
@@ -107,28 +108,36 @@ class EMRouting(Routing):
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
         """Yield the mixture after each M-step."""
+        precise = self.gaussian.precise
+        yield from iterate_precisely(self._iterate, votes, activation, start, always=precise)
+
+    def _iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None, limits: torch.dtype
+    ) -> Iterator[RoutingOutput]:
         child = votes.gather(activation).unsqueeze(-1)
         assignment = votes.uniform() if start is None else start
-        gaussian = self.gaussian.bind(votes.space)
+        gaussian = self.gaussian.bind(votes.space).limited(limits)
         for iteration in range(self.iterations):
             # Not renormalized over parents: that would cancel the child's activation.
-            mean, low, mass, share = self._means(votes, assignment * child)
+            mean, low, mass, share = self._means(votes, assignment * child, limits)
             spread = votes.reduce(gaussian.fit, share, mean, low)
             if self.activation == "mdl":
                 code = gaussian.code_length(spread, votes.pose_dim).to(mass.dtype)
                 logits = self._coding_logit(iteration, code, mass, votes)
                 presence, log_prior = torch.sigmoid(logits), F.logsigmoid(logits)
             else:
-                total = child.sum(2) if self.activation == "mixing" else mass.sum((1, 2), keepdim=True)
-                presence = mass / total.clamp(min=min_mass(mass.dtype))
-                logits = log_prior = presence.clamp(min=min_mass(mass.dtype)).log()
+                if self.activation == "mixing":
+                    field = child.sum(2, keepdim=True).clamp(min=min_mass(limits))
+                    presence = (assignment * even_gradient(child / field, 2)).sum(2)
+                else:
+                    total = mass.sum((1, 2), keepdim=True)
+                    presence = even_gradient(mass / total.clamp(min=min_mass(limits)), (1, 2))
+                logits = log_prior = presence.clamp(min=min_mass(limits)).log()
             yield RoutingOutput(mean, presence, logits, assignment)
             if iteration < self.iterations - 1:
                 log_density = votes.reduce(gaussian.log_density, mean, spread, low)
                 assignment = votes.softmax(log_density + log_prior.unsqueeze(2))
-                # The sum over the parents of a child is 1, so this adds 0. It is for the gradients: their
-                # mean over the parents, which the backward pass of a softmax subtracts, is subtracted here
-                # first, so that the second mean is near 0 and its rounding does not matter.
+                # As in `even_gradient`, over the parents of a child.
                 assignment = assignment + assignment.detach() * (1 - votes._total(assignment))
 
     @torch.no_grad()
@@ -179,10 +188,12 @@ class EMRouting(Routing):
         super()._check(votes, activation, start)
 
     @staticmethod
-    def _means(votes: Votes, weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _means(
+        votes: Votes, weight: Tensor, limits: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         if votes.space.linear:
-            return votes.reduce(precise_mean, weight)
-        mean, mass, share = votes.reduce(partial(mean_pose, votes.space), weight)
+            return votes.reduce(partial(precise_mean, limits=limits), weight)
+        mean, mass, share = votes.reduce(partial(mean_pose, votes.space, limits=limits), weight)
         return mean, torch.zeros_like(mean), mass, share
 
     def _coding_logit(self, iteration: int, code: Tensor, mass: Tensor, votes: Votes) -> Tensor:

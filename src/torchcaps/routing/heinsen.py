@@ -12,6 +12,7 @@ from torchcaps._checks import check_count, check_counts, check_flag
 from torchcaps.kernels import heinsen as kernel
 from torchcaps.routing.base import Routing, RoutingOutput, min_mass, precise_mean
 from torchcaps.routing.covariance import MAX_SQ_DISTANCE, Diagonal
+from torchcaps.routing.precision import iterate_precisely
 from torchcaps.votes import Votes
 
 T = TypeVar("T")
@@ -88,6 +89,12 @@ class HeinsenRouting(Routing):
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
         """Yield the parents after each fit of the mixture."""
+        yield from iterate_precisely(self._iterate, votes, activation, start)
+
+    def _iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None, limits: torch.dtype
+    ) -> Iterator[RoutingOutput]:
+        gaussian = self.gaussian.limited(limits)
         child = votes.gather(activation).unsqueeze(-1)
         beta_use, beta_ignore = self._per_vote(votes, self.beta_use), self._per_vote(votes, self.beta_ignore)
         reduce = partial(self._reduce, votes, self._bias_per_vote(votes))
@@ -95,13 +102,13 @@ class HeinsenRouting(Routing):
         for iteration in range(self.iterations):
             used = child * assignment
             logits = (beta_use * used - beta_ignore * (child - used)).sum(2)
-            mean, low, mass, share = reduce(precise_mean, used)
+            mean, low, mass, share = reduce(partial(precise_mean, limits=limits), used)
             yield RoutingOutput(self._shift(mean), torch.sigmoid(logits), logits, assignment)
             if iteration < self.iterations - 1:
-                spread = reduce(self.gaussian.fit, share, mean, low)
-                log_density = reduce(self.gaussian.log_density, mean, spread, low)
+                spread = reduce(gaussian.fit, share, mean, low)
+                log_density = reduce(gaussian.log_density, mean, spread, low)
                 # A parent without votes has no Gaussian: one around 0 of variance ε would attract votes of 0.
-                alive = (mass > min_mass(mass.dtype)).unsqueeze(2)
+                alive = (mass > min_mass(limits)).unsqueeze(2)
                 score = torch.where(alive, log_density + F.logsigmoid(logits).unsqueeze(2), -MAX_SQ_DISTANCE)
                 assignment = votes.softmax(score)
                 # Adds 0; for the gradients, see EMRouting.

@@ -10,6 +10,7 @@ from torchcaps._checks import check_choice, check_number
 from torchcaps.capsules import length, squash
 from torchcaps.poses import PoseSpace
 from torchcaps.routing.base import Routing, RoutingOutput, length_logit, mean_pose, weighted_mean
+from torchcaps.routing.precision import iterate_precisely
 from torchcaps.votes import Votes, agreement
 
 
@@ -68,14 +69,21 @@ class KMeansRouting(Routing):
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
         """Yield centers and assignments after each update of the centers."""
+        yield from iterate_precisely(self._iterate, votes, activation, start)
+
+    def _iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None, limits: torch.dtype
+    ) -> Iterator[RoutingOutput]:
         child = votes.gather(activation).unsqueeze(-1)
         coupling = votes.uniform() if start is None else start
         for iteration in range(self.iterations):
             if votes.space.linear:
-                center, mass, _ = votes.reduce(weighted_mean, coupling * child)
+                center, mass, _ = votes.reduce(partial(weighted_mean, limits=limits), coupling * child)
                 total = center * mass.unsqueeze(-1)
             else:
-                center, mass, share = votes.reduce(partial(mean_pose, votes.space), coupling * child)
+                center, mass, share = votes.reduce(
+                    partial(mean_pose, votes.space, limits=limits), coupling * child
+                )
                 variance = votes.reduce(partial(mean_sq_distance, votes.space), center, share)
                 total = (mass * torch.exp(-variance / 2)).unsqueeze(-1)
             presence = length(squash(total))
@@ -87,6 +95,8 @@ class KMeansRouting(Routing):
                     if self.temperature == 0
                     else votes.softmax(closeness / self.temperature)
                 )
+                # Adds 0; for the gradients, as in `even_gradient` but over the parents of a child.
+                coupling = coupling + coupling.detach() * (1 - votes._total(coupling))
 
     def supports(self, space: PoseSpace) -> bool:
         """With the euclidean metric every space, otherwise poses that can be added."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts
 from torchcaps.poses import PoseSpace, VectorPose
-from torchcaps.routing.base import Routing, RoutingOutput, min_mass, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, even_gradient, min_mass, weighted_mean
 from torchcaps.routing.dynamic import logits_of
 from torchcaps.votes import Votes
 
@@ -72,7 +72,7 @@ class SelfRouting(Routing):
         child = votes.gather(activation).unsqueeze(-1)
         least = min_mass(child.dtype)
         # Shares of the field's activation: their sums over children are the activations of the parents.
-        child = child / child.sum(2, keepdim=True).clamp(min=least)
+        child = even_gradient(child / child.sum(2, keepdim=True).clamp(min=least), 2)
         pose, presence, share = votes.reduce(weighted_mean, coupling * child)
         if not votes.space.linear:
             pose = votes.reduce(votes.space.mean, share)

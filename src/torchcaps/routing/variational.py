@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_choice
+from torchcaps._widen import widen
 from torchcaps.routing.base import Routing, RoutingOutput
-from torchcaps.routing.covariance import MAX_SQ_DISTANCE, _ToDouble
+from torchcaps.routing.covariance import MAX_SQ_DISTANCE
 from torchcaps.votes import Votes, weighted_sum
 
 
@@ -129,9 +130,9 @@ def _diagonal_distance(votes: Tensor, mass: Tensor, mean: Tensor, scale: Tensor)
 
 def _full_scale(votes: Tensor, weight: Tensor, mean: Tensor) -> Tensor:
     """Cholesky factor of the inverse scale matrix, `[B, P, J, D, D]`, in float64."""
-    centered = _ToDouble.apply(votes - mean.unsqueeze(2))
-    scatter = torch.einsum("bpij,bpijd,bpije->bpjde", _ToDouble.apply(weight), centered, centered)
-    prior = _ToDouble.apply(mean)
+    centered = widen(votes - mean.unsqueeze(2), 0.5)
+    scatter = torch.einsum("bpij,bpijd,bpije->bpjde", widen(weight, 0.5), centered, centered)
+    prior = widen(mean, 0.5)
     scatter = scatter + prior.unsqueeze(-1) * prior.unsqueeze(-2)
     # Beside votes of 1e15 the 1 is lost in rounding, and beside ordinary votes the ridge is.
     ridge = 1 + 1e-10 * scatter.diagonal(dim1=-2, dim2=-1).mean(-1)
@@ -141,7 +142,7 @@ def _full_scale(votes: Tensor, weight: Tensor, mean: Tensor) -> Tensor:
 
 def _full_distance(votes: Tensor, mass: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
     """As `_diagonal_distance`, by a triangular solve."""
-    centered = _ToDouble.apply(votes - mean.unsqueeze(2)).permute(0, 1, 3, 4, 2)
+    centered = widen(votes - mean.unsqueeze(2), 0.5).permute(0, 1, 3, 4, 2)
     whitened = torch.linalg.solve_triangular(scale, centered, upper=False)
     distance = whitened.square().sum(3).transpose(2, 3) * (votes.shape[-1] + 1 + mass).unsqueeze(2)
     return distance.clamp(max=MAX_SQ_DISTANCE).to(votes.dtype)

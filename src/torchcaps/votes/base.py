@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torchcaps._checks import check_dtype, check_floating
 from torchcaps._compiling import compiling, recompute
+from torchcaps._widen import widen
 from torchcaps.poses import POSE_SPACES, PoseSpace
 
 T = TypeVar("T")
@@ -92,6 +93,27 @@ class Votes(ABC):
         if self._votes is None:
             self._votes = self.tensor()
         return function(self._votes, *others)
+
+    def double(self) -> Votes:
+        """The votes in float64.
+
+        Votes of a class or a pose space from elsewhere, which may have tensors of their own, are computed as
+        before and then converted.
+
+        Example:
+            >>> from torchcaps.votes import SharedVotes
+            >>> SharedVotes(torch.ones(2, 50, 8), torch.ones(3, 8, 16)).double().tensor().dtype
+            torch.float64
+        """
+        votes = copy(self)
+        votes.pose, votes.weight = widen(self.pose), widen(self.weight)
+        votes._unfolded = None
+        votes._votes = None
+        known = all(type(part).__module__.startswith("torchcaps.") for part in (self, self.space))
+        if not known and not compiling():
+            self._votes = self.tensor() if self._votes is None else self._votes
+            votes._votes = widen(self._votes)
+        return votes
 
     def with_weight(self, weight: Tensor, space: PoseSpace) -> Votes:
         """The votes that the same children would cast with another weight, in another pose space.

@@ -4,9 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "dynamic_driver.h"
-#include "em_driver.h"
-#include "heinsen_driver.h"
-#include "instruction_sets.h"
+#include "few_children.h"
 #include "tensor.h"
 
 namespace py = pybind11;
@@ -165,8 +163,8 @@ void run_em_forward(View pose, View activation, View weight, View beta_u, View b
     const EmOptions options = arguments.options();
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        em_forward<T>(kernels<T>(), options, arguments.batch<T>(options),
-                      mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
+        route_forward<EmRoute, T>(options, arguments.batch<T>(options),
+                                  mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
     });
 }
 
@@ -183,12 +181,12 @@ void run_em_backward(View pose, View activation, View weight, View beta_u, View 
     const EmOptions options = arguments.options();
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        em_backward<T>(kernels<T>(), options, arguments.batch<T>(options),
-                       mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
-                                           grad_pose, grad_activation),
-                       pointer<T>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
-                       pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
-                       pointer<T>("grad_beta_a", grad_beta_a, {options.parents}));
+        route_backward<EmRoute, T>(options, arguments.batch<T>(options),
+                                   mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit,
+                                                       statistics, grad_pose, grad_activation),
+                                   pointer<T>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
+                                   {pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
+                                    pointer<T>("grad_beta_a", grad_beta_a, {options.parents}), nullptr});
     });
 }
 
@@ -208,8 +206,8 @@ void run_heinsen_forward(View pose, View activation, View weight, View beta_use,
     const MixtureOptions options = arguments.options();
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        heinsen_forward<T>(kernels<T>(), options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
-                           mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
+        route_forward<HeinsenRoute, T>(options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
+                                       mixture_output<T>(options, out_pose, out_activation, out_logit, statistics));
     });
 }
 
@@ -225,13 +223,13 @@ void run_heinsen_backward(View pose, View activation, View weight, View beta_use
         throw std::invalid_argument("bias and grad_bias must both be tensors or both be None");
     for_type_of("pose", pose, [&](auto zero) {
         using T = decltype(zero);
-        heinsen_backward<T>(kernels<T>(), options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
-                            mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit, statistics,
-                                                grad_pose, grad_activation),
-                            pointer<T>("grad_weight", grad_weight, {rows, parents, SIDE, SIDE}),
-                            pointer<T>("grad_beta_use", grad_beta_use, {rows, parents}),
-                            pointer<T>("grad_beta_ignore", grad_beta_ignore, {rows, parents}),
-                            optional_pointer<T>("grad_bias", grad_bias, {rows, parents, POSE}));
+        route_backward<HeinsenRoute, T>(options, heinsen_batch<T>(arguments, options, beta_use, beta_ignore, bias),
+                                        mixture_gradient<T>(options, grad_out_pose, grad_out_activation, grad_out_logit,
+                                                            statistics, grad_pose, grad_activation),
+                                        pointer<T>("grad_weight", grad_weight, {rows, parents, SIDE, SIDE}),
+                                        {pointer<T>("grad_beta_use", grad_beta_use, {rows, parents}),
+                                         pointer<T>("grad_beta_ignore", grad_beta_ignore, {rows, parents}),
+                                         optional_pointer<T>("grad_bias", grad_bias, {rows, parents, POSE})});
     });
 }
 

@@ -119,7 +119,7 @@ struct EmBackward : EmSample<T, Rule> {
         const Statistics<T> &fitted = fitted_at(t, p, group);
         const V zero = {}, one = broadcast<T>(1);
         const V mass = fitted.mass;
-        const auto alive = mass > DEAD<T>;
+        const auto alive = mass > problem.limits.least_mass;
         const V grad_volume =
             rule.grad_of_activation(t, p, group, fitted, grad_activation, grad_logit, shared, parent.grad_mass);
         parent.inverse_mass = alive ? one / mass : zero;
@@ -129,7 +129,7 @@ struct EmBackward : EmSample<T, Rule> {
             // A dead parent has no mean and no variance that votes could move; 0 times an infinity would be NaN.
             const V grad_mean = alive ? parent.grad_mean[d] : zero;
             parent.grad_variance[d] = alive ? grad_variance[d] + grad_volume / fitted.variance[d] : zero;
-            const V observed = fitted.variance[d] - least_variance<T>(problem.epsilon, fitted.mean[d]);
+            const V observed = fitted.variance[d] - least_variance<T>(problem, fitted.mean[d]);
             // With delta = x - low and x = V - rounded mean, low is moved out of the sums over x.
             const V low = fitted.low[d];
             parent.grad_center += parent.grad_variance[d] * (observed - low * low) + low * grad_mean;

@@ -59,7 +59,7 @@ struct EmSample {
     INLINE void prepare(const Statistics<T> &fitted, V log_activation, V volume, int64_t group,
                         Gaussian<T> &gaussian) const {
         gaussian.set(fitted, log_activation, volume, group * LANES, problem.parents);
-        if constexpr (Rule::EXCLUDES_DEAD) gaussian.exclude_dead(fitted.mass > DEAD<T>);
+        if constexpr (Rule::EXCLUDES_DEAD) gaussian.exclude_dead(fitted.mass > problem.limits.least_mass);
     }
 
     struct Assignment {

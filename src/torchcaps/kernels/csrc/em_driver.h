@@ -26,6 +26,7 @@ struct EmBatch : MixtureBatch<T, EmProblem<T>> {
         if (!options.mixing) {
             std::copy_n(source_beta_u, options.parents, beta_u.get());
             std::copy_n(source_beta_a, options.parents, beta_a.get());
+            this->sources[0] = source_beta_u, this->sources[1] = source_beta_a;
         }
         std::copy(options.temperature.begin(), options.temperature.end(), temperature.get());
         problem.mixing = options.mixing;
@@ -36,16 +37,19 @@ struct EmBatch : MixtureBatch<T, EmProblem<T>> {
     }
 };
 
+// Samples that `skipped` [batch] names get no output; it may be null.
 template <class T>
-void em_forward(const Kernels<T> &kernels, const EmOptions &options, const EmBatch<T> &batch,
-                const EmOutput<T> &output) {
+void em_forward(const Kernels<T> &kernels, const EmOptions &options, const EmBatch<T> &batch, const EmOutput<T> &output,
+                const char *skipped = nullptr) {
     for_each<T>(options.batch, options.threads, kernels.em_forward_scratch(batch.problem),
-                [&](int64_t sample, T *scratch) { kernels.em_forward(batch.problem, output, sample, scratch); });
+                [&](int64_t sample, T *scratch) {
+                    if (!skipped || !skipped[sample]) kernels.em_forward(batch.problem, output, sample, scratch);
+                });
 }
 
 template <class T>
 void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBatch<T> &batch,
-                 const EmGradient<T> &gradient, T *weight, T *beta_u, T *beta_a) {
+                 const EmGradient<T> &gradient, T *weight, T *beta_u, T *beta_a, const char *skipped = nullptr) {
     const int64_t size = batch.weights + 2 * batch.padded;
     const Blocks blocks(options.batch, size * sizeof(T));
     Buffer<T> sums(size * blocks.count);
@@ -55,7 +59,7 @@ void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBa
                     std::fill_n(own, size, T(0));
                     const EmShared<T> shared{own, own + batch.weights, own + batch.weights + batch.padded};
                     for (int64_t b = blocks.first(block); b < blocks.last(block); ++b)
-                        kernels.em_backward(batch.problem, gradient, shared, b, scratch);
+                        if (!skipped || !skipped[b]) kernels.em_backward(batch.problem, gradient, shared, b, scratch);
                 });
     const T *betas = sums.get() + batch.weights;
     batch.sum_weights(sums.get(), size, blocks.count, options.threads, weight);

@@ -132,7 +132,7 @@ struct EmForward : EmSample<T, Rule> {
         Parent &parent = parents[p * groups + group];
         fitted.mass = parent.mass;
         if (!fit_from_sums(t, p, parent, fitted)) fit_again(p, group, fitted);
-        for (int d = 0; d < POSE; ++d) fitted.variance[d] += least_variance<T>(problem.epsilon, fitted.mean[d]);
+        for (int d = 0; d < POSE; ++d) fitted.variance[d] += least_variance<T>(problem, fitted.mean[d]);
         const V volume = log_volume<T>(fitted.variance);
         fitted.logit = rule.logit(t, p, group, volume, fitted.mass, parent);
         this->prepare(fitted, rule.log_activation(fitted.logit), volume, group, parent.gaussian);
@@ -142,7 +142,7 @@ struct EmForward : EmSample<T, Rule> {
     // mu = mu' + S_1 / S_0,  sigma^2 = S_2 / S_0 - (S_1 / S_0)^2;  returns whether this is accurate.
     INLINE bool fit_from_sums(int64_t t, int64_t p, const Parent &parent, Statistics<T> &fitted) const {
         const V zero = {}, one = broadcast<T>(1);
-        const auto alive = parent.mass > DEAD<T>;
+        const auto alive = parent.mass > problem.limits.least_mass;
         const V inverse = one / (alive ? parent.mass : one);
         // Where the mean moved by several sigma, the variance is a small difference of large numbers. The vote that
         // the first sums are taken around is several sigma off more often. Fields of few votes are cheap to fit again.
@@ -165,7 +165,7 @@ struct EmForward : EmSample<T, Rule> {
     INLINE void fit_again(int64_t p, int64_t group, Statistics<T> &fitted) const {
         constexpr int MOST_PASSES = 5;
         const V zero = {}, one = broadcast<T>(1);
-        const auto alive = fitted.mass > DEAD<T>;
+        const auto alive = fitted.mass > problem.limits.least_mass;
         const V inverse = one / (alive ? fitted.mass : one);
         V again = one;
         for (int pass = 0; pass < MOST_PASSES && hmax<T>(again) > 0; ++pass) {

@@ -6,10 +6,6 @@
 
 namespace torchcaps::INSTRUCTION_SET {
 
-// As in the plain form: a parent with less mass than this has no votes.
-template <class T>
-constexpr T DEAD = sizeof(T) == 4 ? T(1e-20) : T(1e-200);
-
 // As in the plain form: squared distances are limited to this, so that no child is infinitely far from all parents.
 template <class T>
 constexpr T FARTHEST = T(1e37);
@@ -61,9 +57,9 @@ INLINE Vec<T> log_volume(const Vec<T> *variance) {
 
 // As in the plain form: what is added to the variance around a mean, epsilon or the square of the mean's rounding.
 template <class T>
-INLINE Vec<T> least_variance(T epsilon, const Vec<T> &mean) {
-    const Vec<T> step = (sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52)) * mean;
-    return max(broadcast<T>(epsilon), step * step);
+INLINE Vec<T> least_variance(const MixtureProblem<T> &problem, const Vec<T> &mean) {
+    const Vec<T> step = problem.limits.step * mean;
+    return max(broadcast<T>(problem.epsilon), step * step);
 }
 
 template <class T>

@@ -47,14 +47,16 @@ struct EmRule {
     // z = lambda (beta_a - (16 beta_u + sum_d ln sigma_d) m k),  a = sigmoid(z);
     // mixing proportions: a = m / F, and z is its logarithm.
     INLINE V logit(int64_t t, int64_t p, int64_t group, V volume, V mass, const Sums &) const {
-        if (problem.mixing) return log(max(proportion(p, mass), broadcast<T>(DEAD<T>)));
+        if (problem.mixing) return log(max(proportion(p, mass), broadcast<T>(problem.limits.least_mass)));
         const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
         const V beta_a = reinterpret_cast<const V *>(problem.beta_a)[group];
         const V cost = (POSE * beta_u + T(0.5) * volume) * (mass * problem.mass_scale);
         return problem.temperature[t] * (beta_a - cost);
     }
 
-    INLINE V proportion(int64_t p, V mass) const { return mass / (field[p] > DEAD<T> ? field[p] : DEAD<T>); }
+    INLINE V proportion(int64_t p, V mass) const {
+        return mass / (field[p] > problem.limits.least_mass ? field[p] : problem.limits.least_mass);
+    }
 
     // Whether a = sigmoid(z).
     INLINE bool logistic() const { return !problem.mixing; }
@@ -77,10 +79,10 @@ struct EmRule {
         const V mass = fitted.mass;
         if (problem.mixing) {
             // a = m / F:  G_m = G_a / F,  G_F -= G_a a / F
-            const bool positive = field[p] > DEAD<T>;
-            const T total = positive ? field[p] : DEAD<T>;
+            const bool positive = field[p] > problem.limits.least_mass;
+            const T total = positive ? field[p] : problem.limits.least_mass;
             const V proportion = mass / total;
-            grad_activation += proportion > DEAD<T> ? grad_logit / proportion : zero;
+            grad_activation += proportion > problem.limits.least_mass ? grad_logit / proportion : zero;
             grad_mass = grad_activation / total;
             if (positive) grad_field[p] -= hsum<T>(grad_activation * proportion / total);
             return zero;

@@ -27,6 +27,7 @@ struct HeinsenBatch : MixtureBatch<T, HeinsenProblem<T>> {
             std::copy_n(source_ignore + row * parents, parents, beta_ignore.get() + row * padded);
         }
         if (source_bias) this->to_lanes(source_bias, bias);
+        this->sources[0] = source_use, this->sources[1] = source_ignore, this->sources[2] = source_bias;
         problem.beta_use = beta_use.get();
         problem.beta_ignore = beta_ignore.get();
         problem.bias = source_bias ? bias.get() : nullptr;
@@ -36,9 +37,10 @@ struct HeinsenBatch : MixtureBatch<T, HeinsenProblem<T>> {
 // Logits have no temperature, so with many children most assignments are tiny, and products of them even smaller.
 template <class T>
 void heinsen_forward(const Kernels<T> &kernels, const MixtureOptions &options, const HeinsenBatch<T> &batch,
-                     const EmOutput<T> &output) {
+                     const EmOutput<T> &output, const char *skipped = nullptr) {
     for_each<T>(options.batch, options.threads, kernels.heinsen_forward_scratch(batch.problem),
                 [&](int64_t sample, T *scratch) {
+                    if (skipped && skipped[sample]) return;
                     const FlushToZero flush;
                     kernels.heinsen_forward(batch.problem, output, sample, scratch);
                 });
@@ -47,7 +49,8 @@ void heinsen_forward(const Kernels<T> &kernels, const MixtureOptions &options, c
 // bias is null if the problem has none.
 template <class T>
 void heinsen_backward(const Kernels<T> &kernels, const MixtureOptions &options, const HeinsenBatch<T> &batch,
-                      const EmGradient<T> &gradient, T *weight, T *beta_use, T *beta_ignore, T *bias) {
+                      const EmGradient<T> &gradient, T *weight, T *beta_use, T *beta_ignore, T *bias,
+                      const char *skipped = nullptr) {
     // The arrays of one block: weight, bias, and both betas. All begin with whole vectors, as padded is a multiple.
     const int64_t size = batch.weights + batch.biases + 2 * batch.betas;
     const Blocks blocks(options.batch, size * sizeof(T));
@@ -61,7 +64,8 @@ void heinsen_backward(const Kernels<T> &kernels, const MixtureOptions &options, 
                                                   bias ? biases + at : nullptr};
                     const FlushToZero flush;
                     for (int64_t b = blocks.first(block); b < blocks.last(block); ++b)
-                        kernels.heinsen_backward(batch.problem, gradient, shared, b, scratch);
+                        if (!skipped || !skipped[b])
+                            kernels.heinsen_backward(batch.problem, gradient, shared, b, scratch);
                 });
     batch.sum_weights(sums.get(), size, blocks.count, options.threads, weight);
     if (bias) batch.sum_weights(biases, size, blocks.count, options.threads, bias);

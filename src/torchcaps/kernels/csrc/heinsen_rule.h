@@ -22,11 +22,13 @@ struct HeinsenRule {
 
     const V *beta_use, *beta_ignore;  // [rows, groups]
     const V *bias;                    // [rows, groups, POSE], or null
+    const T least_mass;
 
     HeinsenRule(const Problem &problem, Scratch &)
         : beta_use(reinterpret_cast<const V *>(problem.beta_use)),
           beta_ignore(reinterpret_cast<const V *>(problem.beta_ignore)),
-          bias(reinterpret_cast<const V *>(problem.bias)) {}
+          bias(reinterpret_cast<const V *>(problem.bias)),
+          least_mass(problem.limits.least_mass) {}
 
     void start(const T *) const {}
 
@@ -48,7 +50,7 @@ struct HeinsenRule {
     // A dead parent is excluded by a constant, whatever its activation.
     INLINE V grad_of_log_activation(const Statistics<T> &fitted, V grad) const {
         const V zero = {};
-        return fitted.mass > DEAD<T> ? grad * sigmoid<T>(-fitted.logit) : zero;
+        return fitted.mass > least_mass ? grad * sigmoid<T>(-fitted.logit) : zero;
     }
 
     // The logit depends neither on the mass nor on the variances: G_z takes the place of G_m.

@@ -23,12 +23,15 @@ struct MixtureInputs {
 template <class T, class Problem>
 struct MixtureBatch {
     std::shared_ptr<const OwnedWiring> wiring;
+    MixtureInputs<T> inputs;
+    const T *sources[3] = {};  // of the parameters beside the weight, as the caller has them
     int64_t rows, parents, padded, lanes, weights;
     Buffer<T> weight;
     Problem problem;
 
     MixtureBatch(int64_t lanes, const MixtureOptions &options, const MixtureInputs<T> &inputs)
         : wiring(wiring_for(inputs.index, options.children, options.positions, options.places, options.rows)),
+          inputs(inputs),
           rows(options.rows),
           parents(options.parents),
           padded(round_up(options.parents, PADDING)),

@@ -28,6 +28,14 @@ struct Wiring {
     const int32_t *child;        // [votes]
 };
 
+// As in the plain form, what depends on the type of the tensors: a parent with less mass than `least_mass` has no votes,
+// and a variance below the square of `step` times the mean cannot be measured.
+template <class T>
+struct Limits {
+    T least_mass = sizeof(T) == 4 ? T(1e-20) : T(1e-200);
+    T step = sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52);
+};
+
 // What EM and Heinsen routing have in common: both fit a Gaussian to the votes of each parent.
 template <class T>
 struct MixtureProblem {
@@ -35,6 +43,7 @@ struct MixtureProblem {
     int64_t parents, padded, rows;
     int64_t iterations;
     T epsilon;
+    Limits<T> limits;
     const T *pose;        // [batch, children, 16]
     const T *activation;  // [batch, children]
     const T *weight;      // [rows, padded / lanes, 16, lanes]
