@@ -25,7 +25,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 QUICK = ("pooled_cnn", "aff_capsnet_small", "shared_capsnet")
 SWEEP = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in THIN]
 
-# Run by an interpreter that cannot find torchcaps. It reads a file and images and writes the outputs.
+# Run by a new interpreter, which must not import torchcaps even where it is installed. It reads a file and
+# images and writes the outputs.
 ALONE = """
 import sys
 import numpy

@@ -8,6 +8,7 @@ from support.references import VotesOf, class_votes, conv_votes
 from torchcaps import Capsules, ClassCaps, ConvCaps, SharedCaps, create_routing
 from torchcaps.layers import CapsuleLayer
 from torchcaps.routing import EMRouting, VariationalRouting
+from torchcaps.routing.variational import _digamma
 from torchcaps.testing import assert_gradient_accurate
 from torchcaps.votes import SharedVotes
 
@@ -142,3 +143,10 @@ def test_gradients_keep_their_digits_with_thousands_of_children() -> None:
 def test_a_bad_covariance_is_named() -> None:
     with pytest.raises(ValueError, match="unknown covariance 'spherical'"):
         create_routing("variational", covariance="spherical")
+
+
+def test_the_digamma_of_an_export_is_the_true_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.logspace(-3, 4, 501)
+    expected = torch.digamma(values.double()).float()
+    monkeypatch.setattr("torchcaps.routing.variational.exporting", lambda: True)
+    torch.testing.assert_close(_digamma(values), expected, atol=1e-6, rtol=1e-6)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_choice
+from torchcaps._compiling import exporting
 from torchcaps._widen import widen
 from torchcaps.routing.base import Routing, RoutingOutput
 from torchcaps.routing.covariance import MAX_SQ_DISTANCE
@@ -93,7 +94,7 @@ class VariationalRouting(Routing):
             # special case.
             mean = votes.reduce(weighted_sum, weight) / (1 + mass).unsqueeze(-1)
             scale = votes.reduce(_full_scale if full else _diagonal_scale, weight, mean)
-            log_mixing = torch.digamma(1 + mass) - torch.digamma((1 + mass).sum(-1, keepdim=True))
+            log_mixing = _digamma(1 + mass) - _digamma((1 + mass).sum(-1, keepdim=True))
             log_precision = _expected_log_precision(mass, scale, size)
             entropy = size / 2 * math.log(2 * math.pi * math.e) - log_precision / 2
             logits = self.beta_a - (log_mixing.exp() * entropy + self.beta_u)
@@ -109,7 +110,22 @@ def _expected_log_precision(mass: Tensor, scale: Tensor, size: int) -> Tensor:
     """E[ln |Λ|], from the inverse scale or its Cholesky factor; `[B, P, J]`."""
     freedom = (size + 1 + mass).unsqueeze(-1) - torch.arange(size, device=mass.device)
     log_det = scale.log().sum(-1) if scale.ndim == 4 else 2 * scale.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return torch.digamma(freedom / 2).sum(-1) + size * math.log(2) - log_det.to(mass.dtype)
+    return _digamma(freedom / 2).sum(-1) + size * math.log(2) - log_det.to(mass.dtype)
+
+
+def _digamma(values: Tensor) -> Tensor:
+    """The digamma function of values above 0; ONNX has none, so an export gets its series.
+
+    ψ(x) = ψ(x + 6) − Σ 1/(x + k) for k = 0..5, and the asymptotic series (Abramowitz and Stegun 6.3.18) is
+    exact to float32 above 6.
+    """
+    if not exporting():
+        return torch.digamma(values)
+    large = values + 6
+    square = 1 / (large * large)
+    series = square * (1 / 12 - square * (1 / 120 - square / 252))
+    below = sum((1 / (values + step) for step in range(6)), torch.zeros_like(values))
+    return large.log() - 0.5 / large - series - below
 
 
 def _diagonal_scale(votes: Tensor, weight: Tensor, mean: Tensor) -> Tensor:
