@@ -244,7 +244,7 @@ class Full(Gaussian):
         # Fewer votes than dimensions leave directions without any variance; a ridge far below what float32
         # can tell, in proportion to the votes' own scale, keeps the factorization possible for any scale.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.rounding(mean).amax(-1).clamp(min=self.epsilon) + 1e-10 * scale)[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(size, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
@@ -304,7 +304,7 @@ class Rows(Gaussian):
         covariance = (matrix * weight.unsqueeze(-2)) @ matrix.mT
         # A ridge as for a full covariance.
         scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
-        ridge = (self.epsilon + 1e-10 * scale + self.rounding(mean).amax(-1))[..., None, None]
+        ridge = (self.rounding(mean).amax(-1).clamp(min=self.epsilon) + 1e-10 * scale)[..., None, None]
         return torch.linalg.cholesky_ex(covariance + ridge * torch.eye(rows, device=votes.device))[0]
 
     def log_density(self, votes: Tensor, mean: Tensor, spread: Tensor, low: Tensor | None = None) -> Tensor:
