@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -143,7 +144,10 @@ def assert_forms_agree(routing: Routing, case: Case) -> None:
     as the plain form, as some problems are ill-conditioned.
     """
     dtype = case.pose.dtype
-    fused, plain = run(routing, case, fused=True), run(routing, case, fused=False)
+    fused = run(routing, case, fused=True)
+    # In float32 throughout: for the sake of one sample with few children the plain form takes float64 for all.
+    with patch("torchcaps.routing.precision.few_children", return_value=False):
+        plain = run(routing, case, fused=False)
     exact = run(*in_double(routing, case), fused=False)
     names = ["pose", "weight", "activation", *(name for name, _ in routing.named_parameters())]
     for kind, limit, labels in (
