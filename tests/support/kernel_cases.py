@@ -145,7 +145,7 @@ def assert_forms_agree(routing: Routing, case: Case) -> None:
     """
     dtype = case.pose.dtype
     fused = run(routing, case, fused=True)
-    # In float32 throughout: for the sake of one sample with few children the plain form takes float64 for all.
+    # In float32 throughout: one sample with few children makes the plain form take float64 for all.
     with patch("torchcaps.routing.precision.few_children", return_value=False):
         plain = run(routing, case, fused=False)
     exact = run(*in_double(routing, case), fused=False)
