@@ -71,7 +71,8 @@ def count_step(
     """
     used = kernels.disabled() if check_choice("form", form, FORMS) == "plain" else nullcontext()
     meter = Meter(rate=rate, bandwidth=bandwidth)
-    with FakeTensorMode(), used, meter:
+    # Fields of convolutional capsules may be cached from an earlier, real layer.
+    with FakeTensorMode(allow_non_fake_inputs=True), used, meter:
         module, step = make()
         layers = layers_of(module) or {OTHER: module}
         meter.watch(layers)

@@ -40,7 +40,7 @@ PART_SCENES = (
     (14, SceneOptions(parts=19, scale=(0.32, 0.55))),
     (8, SceneOptions(parts=11, scale=(0.35, 0.9), noise=0.08, clutter=4, texture=0.2)),
 )
-STEPS = 1600
+STEPS = 4800
 SINGLE_SCENES = 1500
 
 
