@@ -120,7 +120,7 @@ CLAIM = Claim(
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018); talks by Hinton since 2014",
     data="generated scenes of shapes",
     quick_data="generated scenes of shapes, smaller and fewer",
-    minutes=35,
+    minutes=60,
     run=run,
     judge=judge,
 )

@@ -210,7 +210,7 @@ CLAIM = Claim(
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018); essays on capsules since 2017",
     data="generated scenes of shapes",
     quick_data="generated scenes of shapes, fewer",
-    minutes=20,
+    minutes=45,
     run=run,
     judge=judge,
 )

@@ -17,7 +17,7 @@ from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.wholes import baselines, fitting, parts, set_baselines, training
 from torchcaps.experiments.wholes.baselines import ImageNetwork, make_trunk, resnet_detector, trunk_of
 from torchcaps.experiments.wholes.fitting import Examples, Loss, fit, outputs
-from torchcaps.experiments.wholes.network import part_streams
+from torchcaps.experiments.wholes.network import STEPS, part_streams
 from torchcaps.experiments.wholes.parts import train_parts
 from torchcaps.experiments.wholes.set_baselines import PartMLP, SetTransformer
 from torchcaps.experiments.wholes.stored import Trained, stored
@@ -73,7 +73,7 @@ class Form:
     """
 
     channels: int = 20
-    part_steps: int = 1600
+    part_steps: int = STEPS
     wholes: int = 3000
     whole_steps: int = 300
     group_scenes: int = 600

@@ -230,7 +230,7 @@ CLAIM = Claim(
     source="Hinton, Krizhevsky, Wang, “Transforming auto-encoders” (2011)",
     data="generated scenes of shapes",
     quick_data="generated scenes of shapes, smaller and fewer",
-    minutes=20,
+    minutes=45,
     run=run,
     judge=judge,
 )

@@ -199,7 +199,7 @@ CLAIM = Claim(
     source="the face with a mouth above its eyes, in essays on capsules since 2017",
     data="generated scenes of shapes and faces",
     quick_data="generated scenes of shapes and faces, smaller and fewer",
-    minutes=35,
+    minutes=90,
     run=run,
     judge=judge,
 )

@@ -149,7 +149,7 @@ CLAIM = Claim(
     "routing between capsules” (2017)",
     data="generated scenes of shapes",
     quick_data="generated scenes of shapes, smaller and fewer",
-    minutes=25,
+    minutes=75,
     run=run,
     judge=judge,
 )
