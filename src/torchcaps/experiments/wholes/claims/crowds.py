@@ -68,11 +68,11 @@ def run(study: Study, form: Form | None = None) -> None:
         ],
         [[titles[test], *(result[key] for key in _COLUMNS)] for test, result in results.items()],
         caption=f"{form.test // 2:,} scenes of each kind, {SIZE}×{SIZE} pixels, at all angles; crowded "
-        "scenes have up to two parts that belong to nothing. A whole is found if its type is "
-        "right and its pose within 10 % of its size and 5°. All exact: all wholes are found, and nothing "
-        "else. Place and angle are medians of the wholes that are found. Capsules learned from single wholes within ±30°; the CNN was "
-        "pretrained on loose parts, and learned from crowded scenes at all angles which types occur in "
-        "them.",
+        "scenes have up to two parts that belong to nothing. A whole is found if its type is right and its "
+        "pose within 10 % of its size and 5°. All exact: all wholes are found, and nothing else. Place and "
+        "angle are medians of the wholes that are found. Capsules learned from single wholes within ±30°; "
+        "the CNN was pretrained on loose parts, and learned from crowded scenes at all angles which types "
+        "occur in them.",
     )
     draw_twins(study)
     draw_crowds(study, networks)
