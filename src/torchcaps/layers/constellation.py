@@ -312,7 +312,8 @@ class ConstellationCaps(nn.Module):
         """Type, parts and pose of the proposals `index` `[B, S]`, with S sets of activations `[B, S, K]`."""
         kind, pose, free = instances
         proposals = fits.shape[2]
-        sample = torch.arange(len(kind), device=kind.device).unsqueeze(1)
+        # Its shape, since a trace keeps what `len` says.
+        sample = torch.arange(kind.shape[0], device=kind.device).unsqueeze(1)
         whole, child = index // proposals, index % proposals // self.roles
         role = index % self.roles
         children = torch.arange(kind.shape[1], device=kind.device)
@@ -324,12 +325,12 @@ class ConstellationCaps(nn.Module):
         fit = torch.where(fit == fit.amax(2, keepdim=True), fit, 0.0)  # one role for each child
         # What is known about the slots of the type, for each child: [B, S, R, K].
         slots = whole.unsqueeze(-1), kind.unsqueeze(1)
-        odds = self.filled_logit.movedim(1, 0)[slots].exp().transpose(2, 3)
+        odds = at_least_float32(self.filled_logit).movedim(1, 0)[slots].exp().transpose(2, 3)
         same_role = torch.arange(self.roles, device=kind.device)[:, None] == role[..., None, None]
         same_kind = (kind.unsqueeze(1) == kind[sample, child].unsqueeze(-1)).unsqueeze(2)
         proposer = same_role & (children == child.unsqueeze(-1)).unsqueeze(2)
         member = ((odds * fit > 1) & ~(same_role & same_kind)) | proposer
-        place = _inverse(self.weight).movedim(1, 0)[slots].transpose(2, 3)
+        place = _inverse(at_least_float32(self.weight)).movedim(1, 0)[slots].transpose(2, 3)
         error = self._sigma().movedim(1, 0)[slots].transpose(2, 3) * place[..., :2].norm(dim=-1)
         weight = member * free.unsqueeze(2).clamp(min=_MIN_ACTIVATION) / error.square()
         parts = pose[:, None, None].expand_as(place)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count
 from torchcaps._pytrees import serializable
 from torchcaps.capsules import Instances
+from torchcaps.votes import at_least_float32
 
 STRIDE = 2
 """Pixels between neighboring places of a part map."""
@@ -132,10 +133,11 @@ def propose_parts(found: PartMap, count: int) -> Instances:
     kind = index // places
     pose = found.pose.flatten(1, 3).gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
     with torch.no_grad():
-        scale = pose[..., :2].norm(dim=-1)
+        precise = at_least_float32(pose)
+        scale = precise[..., :2].norm(dim=-1)
         smaller = torch.minimum(scale.unsqueeze(1), scale.unsqueeze(2))
-        near = torch.cdist(pose[..., 2:], pose[..., 2:]) < _SAME_PART * smaller
-        again = (near & torch.ones_like(near[0]).tril(-1)).any(2)
+        near = torch.cdist(precise[..., 2:], precise[..., 2:]) < _SAME_PART * smaller
+        again = near.tril(-1).any(2)
     return Instances(kind, pose, activation.masked_fill(again, 0.0))
 
 
