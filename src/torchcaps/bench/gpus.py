@@ -1,4 +1,4 @@
-"""Peak rates of a few GPUs, from their makers' data sheets; see docs/scaling.md for the sources."""
+"""Peak rates of a few GPUs, for estimates. They were not compared with the makers' data sheets yet."""
 
 from __future__ import annotations
 
