@@ -82,6 +82,11 @@ class Scenes:
     def __len__(self) -> int:
         return len(self.images)
 
+    def __getitem__(self, rows: slice) -> Scenes:
+        """Some of the scenes, not copied."""
+        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **arrays)
+
     def truth(self) -> dict[str, Tensor]:
         """All arrays about parts, wholes, groups and decoys by name, each with N rows."""
         names = (each.name for each in fields(self))
