@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from torchcaps import Capsules, DenseCaps
 from torchcaps.capsules import squash
 from torchcaps.routing import DynamicRouting, RoutingOutput, list_routings, uniform
 from torture import kills, numeric, parsers, report
@@ -70,6 +71,19 @@ def test_a_kernel_that_differs_is_found(monkeypatch: pytest.MonkeyPatch, precisi
 
     monkeypatch.setattr(DynamicRouting, "fused", wrong)
     assert numeric.judge(case)[f"beyond {precision} fused pose"] == SAMPLES
+
+
+def test_the_rounding_of_a_mean_belongs_to_the_sensitivity() -> None:
+    """A vote of 0 is 1 / eps of σ from each mean, and rounding decides whose it is: no error of a kernel."""
+    torch.manual_seed(0)
+    layer = DenseCaps(4, 16, 3, 16, pose="matrix", routing="em").double()
+    pose = torch.zeros(SAMPLES, 4, 16, dtype=torch.float64)
+    pose[:, 0] = 2e14 * torch.randn(SAMPLES, 16)
+    activation = torch.zeros(SAMPLES, 4, dtype=torch.float64)
+    activation[:, 0] = 1
+    case = Draw("made up", "float64", layer, Capsules(pose, activation), (14.3, 14.3), {"routing": "em"})
+    sensitivity = numeric.Reference(case).sensitivity(8)
+    assert (sensitivity["gradient"] > 1e-6).float().mean() > 0.5
 
 
 def test_nan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,16 @@ def test_two_live_children_of_large_poses_in_heinsen_routing(pose: str, in_dim: 
         assert_gradient_accurate(layer, Capsules(1e5 * torch.randn(1, 6, in_dim), activation), **STRICT)
 
 
+def test_the_activations_of_dead_children_in_sinkhorn_routing() -> None:
+    """Dead children may be far nearer to a center than live ones: large terms of their gradients cancel."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        layer = DenseCaps(8, 1, 5, 1, pose="vector", routing="sinkhorn")
+        activation = torch.zeros(1, 8)
+        activation[:, [0, 5]] = 1
+        assert_gradient_accurate(layer, Capsules(1e9 * torch.randn(1, 8, 1), activation))
+
+
 def test_the_activation_of_a_dead_child_in_kmeans() -> None:
     """Its gradient is a sum over parents of very small mass, in this draw all above the limit of float32."""
     torch.manual_seed(2)

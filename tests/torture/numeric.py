@@ -2,9 +2,9 @@
 
 Every draw of `torture.cases` is computed in the plain form and, where there is one, in the fused form, with
 gradients for inputs and parameters. The plain form in float64 is the reference. The sensitivity of a problem
-is the change of the reference when every input, parameter, vote and first assignment moves by one unit in
-its last place. An error is beyond conditioning if it exceeds `MULTIPLE` times that change (or the change by
-`MULTIPLE` units, where the problem is not linear) plus a floor.
+is the change of the reference when every input, parameter, vote, first assignment and least variance moves
+by one unit in its last place. An error is beyond conditioning if it exceeds `MULTIPLE` times that change (or
+the change by `MULTIPLE` units, where the problem is not linear) plus a floor.
 """
 
 from __future__ import annotations
@@ -213,6 +213,24 @@ def float32_limits() -> Iterator[None]:
             setattr(module, name, function)
 
 
+@contextmanager
+def rounding_with(noise: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Change the least variance around a mean: the square of the mean's rounding, where that is large.
+
+    A vote of 0 is 1 / eps of such σ away, whatever the mean is: no move of the inputs shows that its squared
+    distance, 1e31 in float64, has no digits left that could tell two parents apart.
+    """
+    modules = [module for module, name in limited_modules() if name == "rounding"]
+    before = [module.rounding for module in modules]
+    try:
+        for module, function in zip(modules, before):
+            module.rounding = lambda *arguments, of=function: noise(of(*arguments))  # type: ignore[attr-defined]
+        yield
+    finally:
+        for module, function in zip(modules, before):
+            module.rounding = function  # type: ignore[attr-defined]
+
+
 class Reference:
     """The plain form of a draw in float64, and how it changes when its inputs move.
 
@@ -252,7 +270,7 @@ class Reference:
             with torch.no_grad():
                 for parameter, before in zip(self.layer.parameters(), saved):
                     parameter.copy_(move(before))
-            with self.limits():
+            with self.limits(), rounding_with(move):
                 capsules = Capsules(*map(move, self.capsules))
                 moved = evaluate(
                     self.layer, capsules, mask=self.exact.mask, noise=move, moves_start=self.moves_start

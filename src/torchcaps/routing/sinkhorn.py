@@ -11,6 +11,7 @@ from torchcaps._compiling import realize
 from torchcaps.poses import PoseSpace
 from torchcaps.routing.base import Routing, RoutingOutput, min_mass
 from torchcaps.routing.covariance import MAX_SQ_DISTANCE
+from torchcaps.routing.precision import iterate_precisely
 from torchcaps.votes import Votes
 
 
@@ -94,10 +95,15 @@ class SinkhornRouting(Routing):
         self, votes: Votes, activation: Tensor, start: Tensor | None = None
     ) -> Iterator[RoutingOutput]:
         """Yield centers and assignments after each update of the centers."""
+        yield from iterate_precisely(self._iterate, votes, activation, start)
+
+    def _iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None, limits: torch.dtype
+    ) -> Iterator[RoutingOutput]:
         child = votes.gather(activation).unsqueeze(-1)
         even = votes.uniform() if self.log_share is None else _fixed_shares(votes, self.log_share)
         amount = (even * child).sum(2)
-        least = min_mass(amount.dtype)
+        least = min_mass(limits)
         log_mean_activation = (amount / even.sum(2).clamp(min=least)).clamp(min=least).log()
         potential = torch.zeros_like(amount)
         assignment = even if start is None else start
@@ -116,7 +122,9 @@ class SinkhornRouting(Routing):
                 scale = (weight * distance).sum((1, 2, 3), keepdim=True) / total + self.epsilon
                 cost = (distance / (self.temperature * scale)).clamp(max=MAX_SQ_DISTANCE)
                 for _ in range(self.steps):
-                    potential = potential + _shortage(votes, potential.unsqueeze(2) - cost, child, amount)
+                    potential = potential + _shortage(
+                        votes, potential.unsqueeze(2) - cost, child, amount, least
+                    )
                 assignment = votes.softmax(potential.unsqueeze(2) - cost)
 
 
@@ -132,8 +140,10 @@ def _distance(space: PoseSpace, vote: Tensor, center: Tensor) -> Tensor:
     return space.distance(vote, center.unsqueeze(2))
 
 
-def _shortage(votes: Votes, logits: Tensor, child: Tensor, amount: Tensor) -> Tensor:
+def _shortage(votes: Votes, logits: Tensor, child: Tensor, amount: Tensor, least: float) -> Tensor:
     """The logarithm of what each parent should get over what a softmax of these logits gives it; `[B, P, J]`.
+
+    A parent that should get `least` or less is left as it is.
 
     Shape: logits `[B, P, I, J]`, child activations `[B, P, I, 1]`, amount `[B, P, J]`.
     """
@@ -147,6 +157,6 @@ def _shortage(votes: Votes, logits: Tensor, child: Tensor, amount: Tensor) -> Te
     peak = torch.where(peak.isfinite(), peak, 0.0)
     # A dead child may be far above the live ones; it counts for gradients only.
     mass = (child * (log_share - peak).clamp(max=60).exp()).sum(2)
-    alive = (amount > min_mass(amount.dtype)) & (mass > 0)
+    alive = (amount > least) & (mass > 0)
     log_mass = torch.where(alive, mass, 1.0).log() + peak.squeeze(2)
     return torch.where(alive, torch.where(alive, amount, 1.0).log() - log_mass, 0.0)

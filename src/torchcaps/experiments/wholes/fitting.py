@@ -84,7 +84,9 @@ class _Run:
     """One training run that can go on."""
 
     def __init__(self, model: nn.Module, rate: float, steps: int, seed: int) -> None:
-        self.model, self.rate, self.step = model, rate, 0
+        # A quarter to a third faster for CNNs on CPUs; torch's own types do not know this form of `to`.
+        self.model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.rate, self.step = rate, 0
         self.generator = torch.Generator().manual_seed(seed)
         self.optimizer = torch.optim.Adam(model.parameters(), rate)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
