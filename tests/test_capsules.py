@@ -78,3 +78,13 @@ def test_no_squash_leaves_vectors_as_they_are() -> None:
     assert torch.equal(same, vectors)
     same.sum().backward()
     assert torch.equal(vectors.grad, torch.ones_like(vectors))
+
+
+@pytest.mark.parametrize("size", [1e-23, 1e-22, 1e-21, 1e-20, 1e-18])
+def test_a_length_has_all_its_digits_or_is_0(size: float) -> None:
+    """The square of 1e-22 is a denormal number of a few bits in float32."""
+    vector = size * torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    exact = vector.double().norm(dim=-1)
+    found = length(vector).double()
+    assert (((found - exact).abs() <= 1e-6 * exact) | (found == 0)).all()
+    assert (found > 0).all() or size < 1e-18

@@ -13,6 +13,8 @@ from torchcaps._pytrees import serializable
 def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
     r"""Euclidean length over the last dimension, with gradient 0 (not NaN) at the zero vector.
 
+    A vector whose square is too small for all digits, in float32 one shorter than 1e-19, counts as 0.
+
     Shape: `[..., D]` to `[...]`, or `[..., 1]` with `keepdim`.
 
     Example:
@@ -21,7 +23,7 @@ def length(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
     """
     check_floating("vectors", vectors)
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
-    zero = square == 0
+    zero = square < torch.finfo(square.dtype).tiny
     # The square root's gradient at 0 is infinite: keep 0 out of it, then put it back.
     return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
 
