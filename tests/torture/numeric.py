@@ -178,7 +178,7 @@ def rounding_float32(mean: Tensor, limits: torch.dtype | None = None) -> Tensor:
 
 
 def length_float32(vectors: Tensor, *, keepdim: bool = False) -> Tensor:
-    """`torchcaps.length` with the limit of float32: a vector whose square has few digits in float32 has length 0."""
+    """`torchcaps.length` with the limit of float32: a vector whose square has few digits there is 0."""
     square = (vectors * vectors).sum(-1, keepdim=keepdim)
     zero = square < torch.finfo(torch.float32).tiny
     return torch.where(zero, 0.0, torch.where(zero, 1.0, square).sqrt())
