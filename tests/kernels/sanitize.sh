@@ -17,8 +17,8 @@ CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="$flags" \
 ls "$build"/torchcaps/kernels/_native*.so
 
 # The interpreter is not instrumented, so the runtimes are loaded first and leaks are not detected.
-# Tests that compile or export run the same code, so they are left out.
+# Tests that compile or export run the same code, and those of Triton none of it: they are left out.
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$build" TORCHCAPS_KERNELS=on \
-    "$python" -m pytest -p no:cacheprovider tests/kernels \
+    "$python" -m pytest -p no:cacheprovider tests/kernels --ignore tests/kernels/triton \
     -k "not compile and not export and not opcheck and not without" "$@"
