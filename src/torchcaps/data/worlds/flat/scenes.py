@@ -85,7 +85,7 @@ class Scenes:
     def __getitem__(self, rows: slice) -> Scenes:
         """Some of the scenes, not copied."""
         arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **arrays)
+        return replace(self, **arrays)  # type: ignore[arg-type]
 
     def truth(self) -> dict[str, Tensor]:
         """All arrays about parts, wholes, groups and decoys by name, each with N rows."""

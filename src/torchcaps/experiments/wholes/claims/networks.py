@@ -23,7 +23,7 @@ from torchcaps.experiments.wholes.set_baselines import PartMLP, SetTransformer
 from torchcaps.experiments.wholes.stored import Trained, stored
 from torchcaps.experiments.wholes.training import TRAINED_ANGLES, align_frames, find_all_parts, train_wholes
 from torchcaps.layers import ConstellationCaps, constellation
-from torchcaps.models import PartsCapsNet, part_detector
+from torchcaps.models import PartsCapsNet, create_model, list_pretrained, part_detector
 from torchcaps.models.part_detector import PartDetector
 
 # Wholes are learned at one scale, within ±30°, near the middle of the image.
@@ -70,6 +70,8 @@ class Form:
         validation: number of validation scenes.
         test: number of test scenes of each condition.
         cnns: which CNNs are trained.
+        shipped: whether to take the part detector that is shipped, in worlds that have one, with its number
+            of channels: it was trained as in the full form.
     """
 
     channels: int = 20
@@ -83,11 +85,11 @@ class Form:
     validation: int = 400
     test: int = 2000
     cnns: tuple[str, ...] = CNNS
+    shipped: bool = False
 
 
 FULL = Form()
 QUICK = Form(
-    channels=12,
     part_steps=600,
     wholes=600,
     whole_steps=100,
@@ -98,6 +100,7 @@ QUICK = Form(
     validation=200,
     test=400,
     cnns=("dense_pretrained", "pooled"),
+    shipped=True,
 )
 
 
@@ -241,13 +244,23 @@ class Networks:
     def _pretrained(self, name: str, build: Any) -> Trained:
         form, world = self.form, self.world
         streams = part_streams(world, form.part_steps, seed=self.study.seed)
+        shipped = form.shipped and name == "parts" and _has_weights(world)
+
+        def train(detector: PartDetector) -> None:
+            if shipped:
+                source = create_model("parts_capsnet", pretrained=world.name)
+                detector.load_state_dict(source.detector.state_dict())  # type: ignore[union-attr]
+            else:
+                train_parts(detector, streams, log=self.study.log)
 
         return stored(
             self.study,
             f"{world.name} {name}",
             build=build,
-            train=lambda detector: train_parts(detector, streams, log=self.study.log),
-            settings={
+            train=train,
+            settings={"shipped": True}
+            if shipped
+            else {
                 "scenes": [asdict(each.options or SceneOptions()) for each in streams],
                 "batch_sizes": [each.batch_size for each in streams],
                 "steps": form.part_steps,
@@ -311,6 +324,11 @@ class Networks:
             inputs = tuple(self.find_parts(images)) if sort == "parts" else (images,)
             self._scenes[sort, split, count, ceiling] = Examples(inputs, labels)
         return self._scenes[sort, split, count, ceiling]
+
+
+def _has_weights(world: World) -> bool:
+    """Whether a trained `parts_capsnet` of this world is shipped."""
+    return any((each["model"], each["data"]) == ("parts_capsnet", world.name) for each in list_pretrained())
 
 
 @torch.no_grad()
