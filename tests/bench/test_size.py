@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,8 +75,10 @@ print(json.dumps(value("VmHWM") - before))
 def measured(what: str, batch: int, form: str) -> float:
     # Without a fixed threshold, freed memory is kept and reused, and the peak depends on the order of sizes.
     fixed = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", MEASURE, what, str(batch), form]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | fixed, check=True)
+    environment = os.environ | fixed | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return float(json.loads(done.stdout))
 
 

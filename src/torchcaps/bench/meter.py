@@ -67,6 +67,10 @@ class Meter(TorchDispatchMode):
 
     def start(self) -> None:
         """Forget operations, times and peaks, but not what is held."""
+        # The hooks of a tracker keep some tensors of a step until it is left.
+        self._tracker.__exit__(None, None, None)
+        self._tracker = ModuleTracker()
+        self._tracker.__enter__()
         self.peak = self.held
         for count in self.counts.values():
             count.flop = count.moved = count.seconds = 0.0
