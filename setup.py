@@ -1,5 +1,6 @@
 """Builds the fused kernels where a C++ compiler is installed; the metadata is in pyproject.toml."""
 
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -8,6 +9,15 @@ from pybind11.setup_helpers import Pybind11Extension, build_ext
 from setuptools import find_packages, setup
 
 CSRC = Path("src/torchcaps/kernels/csrc")
+REPOSITORY = "https://github.com/torchcaps/torchcaps"
+
+
+def long_description() -> str:
+    """The README with absolute links: a package index does not have the files beside it."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:)", rf"\1{REPOSITORY}/raw/main/", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{REPOSITORY}/blob/main/", text)
+
 
 # The loops are fast because products and sums contract to fused multiply-add; nothing reads errno or traps.
 # No -march: each lanes_*.cpp names its own instruction set, and the one to use is chosen at run time.
@@ -50,6 +60,8 @@ class BuildKernels(build_ext):
 
 
 setup(
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
     # The recipes are in a folder of their own in the repository, and inside the package when installed.
     packages=[*find_packages("src"), "torchcaps.recipes"],
     package_dir={"": "src", "torchcaps.recipes": "recipes"},
