@@ -15,6 +15,7 @@ MODULES = {
     "viewpoints": "viewpoints",
     "adversarial": "adversarial",
     "votes": "vote_agreement",
+    "implicit": "implicit",
     "clustering": "clustering",
     "fixed-point": "fixed_point",
     "boats": "boats",
