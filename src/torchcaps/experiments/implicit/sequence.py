@@ -59,8 +59,8 @@ def attention_to_mean(vectors: Tensor, iterations: int) -> tuple[Tensor, Tensor]
 
     Example:
         >>> vectors = torch.tensor([[[3.0, 0.0], [3.0, 0.0], [0.0, 3.0]]])
-        >>> attention_to_mean(vectors, 3)[1]
-        tensor([[0.5000, 0.5000, 0.0001]])
+        >>> [round(each, 3) for each in attention_to_mean(vectors, 3)[1][0].tolist()]
+        [0.5, 0.5, 0.0]
     """
     weight = vectors.new_full(vectors.shape[:2], 1 / vectors.shape[1])
     x = vectors.mean(1)
