@@ -189,7 +189,7 @@ def gradient_size(model: Model, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def _scaled_gradient(model: Model, images: Tensor, labels: Tensor, loss: str) -> tuple[Tensor, Tensor]:
-    """The gradient with the largest slope of a logit scaled to 1, and the factor `[B]` that was divided out."""
+    """The gradient for slopes of the logits whose largest is 1, and what they were divided by, `[B]`."""
     check_choice("loss", loss, LOSSES)
     with torch.enable_grad():
         images = images.detach().requires_grad_()

@@ -191,6 +191,7 @@ def draw_measures(study: Study, results: Mapping[str, Mapping[str, float]]) -> N
         ax.set(title=title)
         ax.tick_params(labelleft=key == "error", labelsize=8)
         ax.grid(visible=False, axis="y")
+        ax.set_axisbelow(True)
     study.add_figure(
         "measures",
         figure,

@@ -102,7 +102,7 @@ def make_recipe(study: Study, network: Network) -> Recipe:
         "model.options.channels=32",
     ]
     if study.quick:
-        changes = ["data.options.size=20", "data.val_fraction=0.15", "training.epochs=8"]
+        changes = ["data.options.size=20", "data.val_fraction=0.15", "training.epochs=6"]
         changes += ["training.batch_size=32", "training.ema_decay=0.98", "loss.reconstruction=0.0"]
         return default_recipe("capsnet_small", "digits").override([*squashes, *changes])
     changes = ["data.limit=6000", "data.val_fraction=0.05", "training.epochs=6", "training.batch_size=64"]
@@ -192,6 +192,7 @@ def draw_errors(study: Study, errors: Mapping[tuple[str, str], float]) -> None:
         ax.axhline(errors[level, BASE], color=DARK, linewidth=0.8, linestyle=":")
         ax.set(title=f"squash of the {level} capsules", ylabel="test error (%)" if level == PRIMARY else "")
         ax.grid(visible=False, axis="x")
+        ax.set_axisbelow(True)
     study.add_figure(
         "errors",
         figure,
