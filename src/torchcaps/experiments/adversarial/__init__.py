@@ -147,8 +147,8 @@ def add_table(study: Study, results: Results, guessing: float) -> None:
         f"{percent(guessing)}. PGD starts from {tries.restarts} random points and takes {tries.steps} steps "
         f"from each, on the first {tries.images} images; on logits it follows the lead of the strongest "
         "wrong class instead of the cross-entropy. Targeted FGSM: how often the network chooses a given "
-        "wrong class, mean over classes. Black box: the images were changed to attack another CNN. Through the "
-        "other: they were changed by FGSM to attack the CNN, or for the CNN to attack capsules. Shaded: "
+        "wrong class, mean over classes. Black box: the images were changed to attack another CNN. Through "
+        "the other: they were changed by FGSM to attack the CNN, or for the CNN to attack capsules. Shaded: "
         "Figure 3 of the paper, on smallNORB, in words.",
         marked=[len(rows), len(rows) + 1],
     )

@@ -93,9 +93,9 @@ def measure_network(
             results[kind].append(value)
     tries = strength(study)
     some = images[: tries.images], labels[: tries.images]
-    for kind, loss in PGD.items():
-        step = partial(run_pgd, model, *some, epsilons[1], tries, loss, study.seed)
-        results |= study.cached(f"{kind} on {name}", lambda step=step, kind=kind: {kind: step()})
+    for kind in PGD:
+        step = partial(run_pgd, kind, model, *some, epsilons[1], tries, study.seed)
+        results |= study.cached(f"{kind} on {name}", step)
     return results
 
 
@@ -126,10 +126,9 @@ def run_attacks(
 
 
 def run_pgd(
-    model: Model, images: Tensor, labels: Tensor, epsilon: float, tries: Strength, loss: str, seed: int
-) -> float:
-    """Accuracy in percent under PGD."""
-    generator = torch.Generator().manual_seed(seed)
+    kind: str, model: Model, images: Tensor, labels: Tensor, epsilon: float, tries: Strength, seed: int
+) -> dict[str, float]:
+    """Accuracy in percent under one kind of PGD."""
     changed = pgd(
         model,
         images,
@@ -137,10 +136,10 @@ def run_pgd(
         epsilon,
         steps=tries.steps,
         restarts=tries.restarts,
-        loss=loss,
-        generator=generator,
+        loss=PGD[kind],
+        generator=torch.Generator().manual_seed(seed),
     )
-    return accuracy(model, changed, labels)
+    return {kind: accuracy(model, changed, labels)}
 
 
 def measure_transfer(
