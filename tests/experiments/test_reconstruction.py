@@ -26,7 +26,8 @@ def test_networks_differ_in_their_decoder_alone(tmp_path: Path, quick: bool) -> 
         assert len({repr(getattr(recipe, part)) for recipe in recipes.values()}) == 1, part
     weights = {name: recipe.loss.reconstruction for name, recipe in recipes.items()}
     assert weights[NONE] == weights[NONE_1] == 0
-    assert weights[MASKED] == weights[UNMASKED] == weights[MASKED_1] == 0.0005
+    assert weights[MASKED] == weights[UNMASKED] == weights[MASKED_1] > 0
+    assert quick or weights[MASKED] == 0.0005, "as in the paper"
     assert recipes[UNMASKED].model.options["masked"] is False
 
 
