@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchcaps.attacks import bim, fgsm, input_gradient, pgd, zero_gradient_share
+from torchcaps.attacks import bim, fgsm, gradient_size, input_gradient, pgd, zero_gradient_share
 from torchcaps.models import Model, Output, create_model
 from torchcaps.models.base import softmax_output
 
@@ -174,3 +174,52 @@ def test_wrong_arguments_are_named(linear: Linear) -> None:
         pgd(linear, images, labels, 0.1, restarts=0)
     with pytest.raises(ValueError, match="target"):
         fgsm(linear, images, torch.tensor([1, 7]), 0.1)
+
+
+def test_margin_loss_leads_to_the_strongest_wrong_class(linear: Linear) -> None:
+    images, labels = torch.full((1, 1, 4, 4), 0.5), torch.tensor([0])
+    with torch.no_grad():
+        linear.layer.bias += torch.tensor([0.0, 0.0, 50.0])  # class 2 is the strongest wrong one
+    sign = (linear.layer.weight[2] - linear.layer.weight[0]).sign().reshape(1, 4, 4)
+    torch.testing.assert_close(fgsm(linear, images, labels, 0.1, loss="margin"), images + 0.1 * sign)
+    torch.testing.assert_close(
+        fgsm(linear, images, labels, 0.1, loss="margin", targeted=True), images - 0.1 * sign
+    )
+    with pytest.raises(ValueError, match="loss"):
+        fgsm(linear, images, labels, 0.1, loss="hinge")
+
+
+def test_restarts_keep_the_largest_margin() -> None:
+    torch.manual_seed(0)
+    model = create_model("pooled_cnn", image_size=12, num_classes=4, stages=((4,), (4,))).eval()
+    images, labels = torch.rand(6, 1, 12, 12), torch.tensor([0, 1, 2, 3, 0, 1])
+
+    def lead(restarts: int) -> Tensor:
+        generator = torch.Generator().manual_seed(1)
+        changed = pgd(
+            model, images, labels, 0.2, steps=3, restarts=restarts, loss="margin", generator=generator
+        )
+        logits = model(changed).logits.detach()
+        return (
+            logits.scatter(1, labels[:, None], -torch.inf).amax(1) - logits.gather(1, labels[:, None])[:, 0]
+        )
+
+    assert (lead(4) >= lead(1) - 1e-6).all()
+
+
+def test_size_of_the_gradient_is_that_of_autograd() -> None:
+    torch.manual_seed(0)
+    model = Linear().double().eval()
+    images, labels = torch.rand(3, 1, 4, 4, dtype=torch.float64, requires_grad=True), torch.tensor([0, 1, 2])
+    nn.functional.cross_entropy(model(images).logits, labels, reduction="sum").backward()
+    assert images.grad is not None
+    torch.testing.assert_close(gradient_size(model, images, labels), images.grad.abs().mean((1, 2, 3)))
+
+
+def test_size_of_a_tiny_gradient_does_not_underflow() -> None:
+    torch.manual_seed(0)
+    model, images = Linear(scale=500).eval(), torch.rand(4, 1, 4, 4)
+    labels = model(images).logits.argmax(1)
+    size = gradient_size(model, images, labels)
+    assert size.min() < 1e-45, "float32 could not hold it"
+    assert (size > 0).all()

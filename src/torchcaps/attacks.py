@@ -6,10 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torchcaps._checks import check_count, check_number, check_target, check_tensor
+from torchcaps._checks import check_choice, check_count, check_number, check_target, check_tensor
 from torchcaps.models import Model
 
 Bounds = tuple[float, float]
+LOSSES = ("cross_entropy", "margin")
+"""What attacks climb: the cross-entropy, or the lead of the strongest wrong logit over the true one."""
 
 
 def fgsm(
@@ -19,6 +21,7 @@ def fgsm(
     epsilon: float,
     *,
     targeted: bool = False,
+    loss: str = "cross_entropy",
     bounds: Bounds = (0.0, 1.0),
 ) -> Tensor:
     r"""The fast gradient sign method (Goodfellow et al. 2015): one step of ε up the loss.
@@ -26,6 +29,8 @@ def fgsm(
     .. math:: x' = \operatorname{clip}\big(x + \epsilon \operatorname{sign} \nabla_x L(x, y)\big)
 
     where L is the cross-entropy on `Output.logits`. A targeted attack goes down the loss of its target class.
+    The loss `"margin"` is the lead of the strongest other class, :math:`\max_{k \ne y} z_k - z_y` of logits z
+    (Carlini and Wagner 2017), whose gradient does not vanish for confident networks.
 
     Args:
         model: any network of `torchcaps.models`.
@@ -33,6 +38,7 @@ def fgsm(
         labels: the true classes `[B]`, or the target classes if `targeted`.
         epsilon: the largest change of a pixel.
         targeted: move towards `labels` rather than away from them.
+        loss: `"cross_entropy"` or `"margin"`.
         bounds: the smallest and the largest value of a pixel.
 
     Returns:
@@ -45,7 +51,7 @@ def fgsm(
         >>> bool((changed - images).abs().max() <= 0.1 + 1e-6)
         True
     """
-    return bim(model, images, labels, epsilon, steps=1, targeted=targeted, bounds=bounds)
+    return bim(model, images, labels, epsilon, steps=1, targeted=targeted, loss=loss, bounds=bounds)
 
 
 def bim(
@@ -57,6 +63,7 @@ def bim(
     steps: int = 10,
     step_size: float | None = None,
     targeted: bool = False,
+    loss: str = "cross_entropy",
     bounds: Bounds = (0.0, 1.0),
 ) -> Tensor:
     r"""The basic iterative method (Kurakin et al. 2017): FGSM in small steps, within ε of the image.
@@ -72,6 +79,7 @@ def bim(
         steps: number of steps.
         step_size: α; by default ε / steps, which just reaches ε.
         targeted: see `fgsm`.
+        loss: see `fgsm`.
         bounds: see `fgsm`.
 
     Example:
@@ -79,7 +87,7 @@ def bim(
         >>> bim(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7]), 0.1).shape
         torch.Size([2, 1, 28, 28])
     """
-    return _climb(model, images, images, labels, epsilon, steps, step_size, targeted, bounds)
+    return _climb(model, images, images, labels, epsilon, steps, step_size, targeted, loss, bounds)
 
 
 def pgd(
@@ -92,6 +100,7 @@ def pgd(
     step_size: float | None = None,
     restarts: int = 1,
     targeted: bool = False,
+    loss: str = "cross_entropy",
     bounds: Bounds = (0.0, 1.0),
     generator: torch.Generator | None = None,
 ) -> Tensor:
@@ -106,6 +115,7 @@ def pgd(
         step_size: α; by default 2.5 ε / steps, enough to cross the ε-ball from any start.
         restarts: number of random starting points; each image keeps the most successful result.
         targeted: see `fgsm`.
+        loss: see `fgsm`.
         bounds: see `fgsm`.
         generator: for the random starting points.
 
@@ -124,18 +134,18 @@ def pgd(
         device = images.device if generator is None else generator.device
         noise = torch.rand(images.shape, generator=generator, dtype=images.dtype, device=device)
         start = (images + epsilon * (2 * noise.to(images.device) - 1)).clamp(*bounds)
-        end = _climb(model, images, start, labels, epsilon, steps, step_size, targeted, bounds)
+        end = _climb(model, images, start, labels, epsilon, steps, step_size, targeted, loss, bounds)
         with torch.no_grad():
-            loss = F.cross_entropy(_logits(model, end), labels.long(), reduction="none")
-        cost = loss if targeted else -loss
+            gained = _losses(_logits(model, end), labels, loss)
+        cost = gained if targeted else -gained
         better = cost < lowest
         best = torch.where(better[:, None, None, None], end, best)
         lowest = torch.where(better, cost, lowest)
     return best
 
 
-def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
-    r"""The gradient of each image's cross-entropy, up to a positive factor per image.
+def input_gradient(model: Model, images: Tensor, labels: Tensor, *, loss: str = "cross_entropy") -> Tensor:
+    r"""The gradient of each image's loss, up to a positive factor per image.
 
     For a confident network, :math:`\partial L / \partial z = \operatorname{softmax}(z) - y` is so near 0 that
     its gradient underflows in float32, and an attack would see a zero gradient. Attacks use only the sign, so
@@ -145,6 +155,7 @@ def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
         model: see `fgsm`.
         images: see `fgsm`.
         labels: the true classes `[B]`.
+        loss: see `fgsm`.
 
     Returns:
         Gradient with respect to the images `[B, C, H, W]`.
@@ -154,17 +165,47 @@ def input_gradient(model: Model, images: Tensor, labels: Tensor) -> Tensor:
         >>> input_gradient(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7])).shape
         torch.Size([2, 1, 28, 28])
     """
+    return _scaled_gradient(model, images, labels, loss)[0]
+
+
+def gradient_size(model: Model, images: Tensor, labels: Tensor) -> Tensor:
+    """The mean absolute gradient of the cross-entropy by a pixel, without scaling, float64 `[B]`.
+
+    A network whose gradients are tiny is hard to attack without being robust. It is computed as a scaled
+    gradient times its factor, so that it does not underflow.
+
+    Args:
+        model: see `fgsm`.
+        images: see `fgsm`.
+        labels: the true classes `[B]`.
+
+    Example:
+        >>> from torchcaps.models import create_model
+        >>> gradient_size(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7])).shape
+        torch.Size([2])
+    """
+    gradient, factor = _scaled_gradient(model, images, labels, "cross_entropy")
+    return gradient.double().abs().mean((1, 2, 3)) * factor
+
+
+def _scaled_gradient(model: Model, images: Tensor, labels: Tensor, loss: str) -> tuple[Tensor, Tensor]:
+    """The gradient for slopes of the logits whose largest is 1, and what they were divided by, `[B]`."""
+    check_choice("loss", loss, LOSSES)
     with torch.enable_grad():
         images = images.detach().requires_grad_()
         logits = _logits(model, images)
         check_target(labels, logits)
+        true = labels.long()[:, None]
         wide = logits.detach().double()
-        slope = torch.softmax(wide, 1)
-        others = slope.scatter(1, labels.long()[:, None], 0.0)
-        # p − 1 without rounding.
-        slope = slope.scatter(1, labels.long()[:, None], -others.sum(1, keepdim=True))
-        slope = slope / slope.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-        return torch.autograd.grad(logits, images, slope.to(logits.dtype))[0]
+        if loss == "cross_entropy":
+            others = torch.softmax(wide, 1).scatter(1, true, 0.0)
+        else:
+            others = F.one_hot(wide.scatter(1, true, -torch.inf).argmax(1), wide.shape[1]).double()
+        # For the cross-entropy p − 1 without rounding.
+        slope = others.scatter(1, true, -others.sum(1, keepdim=True))
+        factor = slope.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        gradient = torch.autograd.grad(logits, images, (slope / factor).to(logits.dtype))[0]
+        return gradient, factor[:, 0]
 
 
 def zero_gradient_share(gradient: Tensor) -> float:
@@ -190,6 +231,7 @@ def _climb(
     steps: int,
     step_size: float | None,
     targeted: bool,
+    loss: str,
     bounds: Bounds,
 ) -> Tensor:
     """Follow the sign of the gradient from `start`, within ε of `images` and within the bounds."""
@@ -202,9 +244,17 @@ def _climb(
     low, high = (images - epsilon).clamp(*bounds), (images + epsilon).clamp(*bounds)
     changed = start
     for _ in range(steps):
-        slope = input_gradient(model, changed, labels).sign()
+        slope = input_gradient(model, changed, labels, loss=loss).sign()
         changed = (changed + (-step if targeted else step) * slope).clamp(low, high)
     return changed.detach()
+
+
+def _losses(logits: Tensor, labels: Tensor, loss: str) -> Tensor:
+    """The loss of each image, `[B]`."""
+    if check_choice("loss", loss, LOSSES) == "cross_entropy":
+        return F.cross_entropy(logits, labels.long(), reduction="none")
+    true = labels.long()[:, None]
+    return logits.scatter(1, true, -torch.inf).amax(1) - logits.gather(1, true)[:, 0]
 
 
 def _logits(model: Model, images: Tensor) -> Tensor:

@@ -7,12 +7,25 @@ from torch import Tensor
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.experiments.adversarial.measurements import (
     PANELS,
+    PGD,
     PreprocessedModel,
     accuracy,
+    measure_gradients,
     measure_network,
+    measure_transfer,
     targeted_success,
 )
-from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, compare
+from torchcaps.experiments.adversarial.verdicts import (
+    CAPSULES,
+    CNN,
+    SELF_ROUTING,
+    UNROUTED,
+    add_chance,
+    add_gradients,
+    add_strongest,
+    compare,
+    judge,
+)
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.listing import find_claim
@@ -80,19 +93,89 @@ def test_difference_must_be_larger_than_chance(
     assert compare(results, "bim")[0] is holds
 
 
+def small_cnn(seed: int) -> Model:
+    torch.manual_seed(seed)
+    return create_model("pooled_cnn", image_size=17, stages=((4,), (4,))).eval()
+
+
 def test_attacks_have_a_result_for_every_epsilon(tmp_path: Path) -> None:
     study = Study(tmp_path, quick=True)
-    model, other = (create_model("pooled_cnn", image_size=17, stages=((4,), (4,))).eval() for _ in range(2))
+    model, other = small_cnn(0), small_cnn(1)
     images, labels = torch.rand(4, 1, 17, 17), torch.tensor([1, 0, 9, 4])
     results = measure_network(study, "network", model, other, images, labels)
-    assert all(len(results[kind]) == len(results["epsilon"]) for kind in (*PANELS, "pgd"))
-    assert results["pgd"][1] is not None, "the table shows this ε"
+    assert all(len(results[kind]) == len(results["epsilon"]) for kind in PANELS)
+    assert all(0 <= results[kind] <= 100 for kind in PGD)
     assert results["zero_images"] == 0
+    assert results["gradient"] > 0
     # Without the last ε in the cache, only that one is computed again.
     cached = sorted((tmp_path / "cache").glob("attacks*.json"))
     assert len(cached) == len(results["epsilon"])
     cached[-1].unlink()
     assert measure_network(study, "network", model, other, images, labels) == results
+
+
+def test_size_of_gradients_falls_with_confidence() -> None:
+    """Unlike the sign, the size tells a network with tiny gradients from one with ordinary ones."""
+
+    class Scaled(Model):
+        def __init__(self, scale: float) -> None:
+            super().__init__(num_classes=10, in_channels=1, image_size=17)
+            self.inner, self.scale = small_cnn(0), scale
+
+        def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
+            return softmax_output(self.scale * self.inner(images).logits)
+
+    images = torch.rand(4, 1, 17, 17)
+    labels = small_cnn(0)(images).logits.argmax(1)
+    plain, confident = (measure_gradients(Scaled(scale), images, labels) for scale in (1.0, 1e3))
+    assert confident["gradient"] < plain["gradient"] / 10
+    assert confident["zero_pixels"] == plain["zero_pixels"]
+
+
+def test_transfer_attacks_the_source_and_tests_the_target() -> None:
+    images, labels = torch.rand(6, 1, 3, 3), torch.tensor([0, 1, 2, 2, 3, 3])
+    fixed = ConstantModel(2)
+    source = create_model("pooled_cnn", image_size=3, num_classes=4, stages=((4,),)).eval()
+    result = measure_transfer(source, fixed, images, labels, [0.1, 0.2])
+    assert result["accuracy"] == pytest.approx([100 / 3, 100 / 3])
+
+
+def results_of(**capsules: object) -> dict:
+    cnn = {"fgsm": [50.0, 5.0], "pgd": 20.0, "pgd_logits": 10.0, "zero_pixels": 30.0, "gradient": 1e-2}
+    return {CAPSULES: {"epsilon": [0.1, 0.2], "count": 400} | cnn | capsules, CNN: cnn}
+
+
+@pytest.mark.parametrize(("lowest", "holds"), [(19.0, True), (5.0, False)])
+def test_chance_is_judged(tmp_path: Path, lowest: float, holds: bool) -> None:
+    study = Study(tmp_path, quick=True)
+    add_chance(study, results_of(fgsm=[60.0, lowest]), guessing=20.0)
+    assert study.results()["verdicts"][0]["holds"] is holds
+
+
+@pytest.mark.parametrize(
+    ("zero", "size", "holds"), [(20.0, 1e-3, True), (20.0, 1e-6, None), (90.0, 1e-6, False)]
+)
+def test_gradients_are_judged(tmp_path: Path, zero: float, size: float, holds: bool | None) -> None:
+    study = Study(tmp_path, quick=True)
+    add_gradients(study, results_of(zero_pixels=zero, gradient=size))
+    assert study.results()["verdicts"][0]["holds"] is holds
+    assert study.numbers["gradient ratio"] == pytest.approx(size / 1e-2)
+
+
+@pytest.mark.parametrize(("pgd", "logits", "holds"), [(60.0, 40.0, True), (60.0, 12.0, False)])
+def test_the_stronger_of_both_losses_counts(tmp_path: Path, pgd: float, logits: float, holds: bool) -> None:
+    study = Study(tmp_path, quick=True)
+    add_strongest(study, results_of(pgd=pgd, pgd_logits=logits), count=250)
+    assert study.results()["verdicts"][0]["holds"] is holds
+
+
+def test_claim_is_judged_from_numbers_alone() -> None:
+    numbers = {"images": 400.0}
+    for name, values in ((CAPSULES, (60.0, 30.0)), (CNN, (40.0, 5.0))):
+        numbers |= {f"{name}.clean": 95.0, f"{name}.fgsm.0.1": values[0], f"{name}.fgsm.0.2": values[1]}
+    holds, sentence = judge(numbers)
+    assert holds is True
+    assert "ε = 0.1 (60.0 %, CNN 40.0 %)" in sentence
 
 
 @pytest.mark.slow
@@ -106,7 +189,9 @@ def test_quick_form(tmp_path: Path) -> None:
     assert numbers[f"{CAPSULES}.bim.0.2"] <= numbers[f"{CAPSULES}.fgsm.0.2"], (
         "many steps are the stronger attack"
     )
-    assert len(result["verdicts"]) == 4
+    for name in (CAPSULES, UNROUTED, SELF_ROUTING, CNN):
+        assert numbers[f"{name}.gradient"] > 0
+    assert len(result["verdicts"]) == 8
     for name in ("curves", "images"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.svg").is_file()

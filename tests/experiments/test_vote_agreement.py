@@ -7,7 +7,7 @@ import torch
 from torchcaps.data import load
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.study import Study
-from torchcaps.experiments.vote_agreement import CLAIM
+from torchcaps.experiments.vote_agreement import CLAIM, ITERATIONS, make_recipe
 from torchcaps.experiments.vote_agreement.clusters import (
     BINS,
     VoteClusters,
@@ -52,19 +52,31 @@ def test_summary_of_a_small_example() -> None:
     distance = torch.tensor([[[0.1, 0.9], [0.3, 0.5]]])
     weight = torch.tensor([[[0.3, 0.1], [0.1, 0.5]]])
     step = VoteClusters(distance, weight, torch.tensor([[0.9, 0.2]]))
-    summary = summarize(step, torch.tensor([0]), limit=1.0)
+    summary = summarize(step, torch.tensor([0]), {"clipped": 0.6, "complete": 1.0})
     assert summary["own"].item() == pytest.approx((0.3 * 0.1 + 0.1 * 0.3) / 0.4)
     assert summary["rival"].item() == pytest.approx((0.1 * 0.9 + 0.5 * 0.5) / 0.6)
     assert summary["share"].item() == pytest.approx(40)
-    assert summary["histogram"].shape == (1, 2, BINS)
-    torch.testing.assert_close(summary["histogram"].sum(2), torch.tensor([[0.4, 0.6]]))
+    assert summary["complete"].shape == (1, 3, BINS)
+    torch.testing.assert_close(summary["complete"].sum(2), torch.tensor([[0.4, 0.6, 0.0]]))
+    # The vote at 0.9 is beyond the end of the clipped histogram.
+    torch.testing.assert_close(summary["clipped"].sum(2), torch.tensor([[0.4, 0.5, 0.0]]))
 
 
 def test_every_image_is_counted_once(network) -> None:
     images = load("digits", "test", size=20).select(torch.arange(30))
-    results = measure_votes(network, images)
+    results = measure_votes(network, images.images.float() / 255, images.labels)
     assert results["correct"]["count"] + results["wrong"]["count"] == 30
     assert results["accuracy"] == pytest.approx(100 * results["correct"]["count"] / 30)
+    for step in results["wrong"]["complete"]:
+        assert sum(map(sum, step)) == pytest.approx(1, abs=0.01), "nothing is cut off"
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_three_iterations_of_matrix_capsules_as_in_the_figure(tmp_path: Path, quick: bool) -> None:
+    recipe = make_recipe(Study(tmp_path, quick=quick), "toys")
+    assert recipe.model.name == "matrix_capsnet_small"
+    assert recipe.data.name == ("digits" if quick else "toys")
+    assert ITERATIONS == {ROUTED: 3, UNIFORM: 1}
 
 
 def test_smoothing_keeps_the_sum_of_the_weights() -> None:
@@ -128,7 +140,7 @@ def test_quick_form(tmp_path: Path) -> None:
     assert not (result["verdicts"][0]["holds"] and ratio >= 0.75)
     assert numbers[f"{ROUTED}.accuracy"] > 90
     assert numbers[f"{ROUTED}.accuracy"] > numbers[f"{UNIFORM}.accuracy"]
-    for name in ("average", "examples"):
+    for name in ("average", "complete", "examples"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.svg").is_file()
     assert (tmp_path / "report.html").is_file()

@@ -18,6 +18,18 @@ def test_only_the_chosen_capsule_is_looked_at() -> None:
     assert touched.tolist() == [[False, False, True, False], [True, False, False, False]]
 
 
+def test_unmasked_decoder_looks_at_all_capsules() -> None:
+    decoder = Decoder(4, 3, (2, 5, 6), (8,), masked=False)
+    pose = torch.randn(2, 4, 3, requires_grad=True)
+    drawn = decoder(pose, torch.tensor([2, 0]))
+    torch.testing.assert_close(decoder(pose, torch.tensor([1, 3])), drawn)
+    drawn.sum().backward()
+    assert pose.grad is not None
+    assert bool((pose.grad.abs().sum(-1) > 0).all())
+    with pytest.raises(ValueError, match="masked must be True or False"):
+        Decoder(4, 3, (2, 5, 6), masked="no")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -19,6 +19,7 @@ from torchcaps.errors import DataError
 MODULES = (
     "datasets.affine_mnist",
     "datasets.cifar10",
+    "datasets.coil",
     "datasets.digits",
     "datasets.folder",
     "datasets.mnist",

@@ -29,6 +29,7 @@ class AffCapsNet(CapsuleModel):
         primary_dim: numbers in a primary pose.
         class_dim: numbers in a class pose.
         decoder: hidden sizes of the decoder; `None` for no decoder.
+        masked: whether the decoder sees the drawn capsule alone, see `Decoder`.
         routing: name of a routing, or a `Routing`.
         routing_options: such as `iterations`. `uniform` starts from `average=True`.
     """
@@ -44,6 +45,7 @@ class AffCapsNet(CapsuleModel):
         primary_dim: int = 8,
         class_dim: int = 16,
         decoder: tuple[int, ...] | None = (512, 1024),
+        masked: bool = True,
         routing: str | Routing = "uniform",
         **routing_options: Any,
     ) -> None:
@@ -59,7 +61,8 @@ class AffCapsNet(CapsuleModel):
         self.any_size = decoder is None
         if decoder is not None:
             decoder = check_counts("decoder", decoder)
-            self.decoder = Decoder(num_classes, class_dim, (in_channels, *self.image_size), decoder)
+            shape = (in_channels, *self.image_size)
+            self.decoder = Decoder(num_classes, class_dim, shape, decoder, masked=masked)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]` and draw the capsule `target` `[B]`, or else the longest."""

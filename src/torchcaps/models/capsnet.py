@@ -27,6 +27,7 @@ class CapsNet(CapsuleModel):
         primary_dim: numbers in a primary pose.
         class_dim: numbers in a class pose.
         decoder: hidden sizes of the decoder; `None` for no decoder.
+        masked: whether the decoder sees the drawn capsule alone, see `Decoder`.
         squash: member of the squash family, in the primary layer and in the routing.
         primary_squash: another one for the primary layer, such as `"none"`.
         routing: name of a routing, or a `Routing`.
@@ -46,6 +47,7 @@ class CapsNet(CapsuleModel):
         primary_dim: int = 8,
         class_dim: int = 16,
         decoder: tuple[int, ...] | None = (512, 1024),
+        masked: bool = True,
         squash: str = "hinton",
         primary_squash: str | None = None,
         routing: str | Routing = "dynamic",
@@ -67,7 +69,8 @@ class CapsNet(CapsuleModel):
         )
         if decoder is not None:
             decoder = check_counts("decoder", decoder)
-            self.decoder = Decoder(num_classes, class_dim, (in_channels, *self.image_size), decoder)
+            shape = (in_channels, *self.image_size)
+            self.decoder = Decoder(num_classes, class_dim, shape, decoder, masked=masked)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]` and draw the capsule `target` `[B]`, or else the longest."""

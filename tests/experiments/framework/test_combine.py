@@ -115,3 +115,8 @@ def test_figures_are_those_of_the_first_seed_and_texts_those_of_all() -> None:
     assert figure == Figure("f", Path("0.svg"), "Seed 0. A curve.")
     assert both == Text("It is 2.0 ± 1.4.")
     assert alone == Text("Seed 0: Only here.")
+
+
+def test_a_sentence_may_have_more_numbers_than_there_are_seeds() -> None:
+    sentences = [f"It has 1, 2, 3 and {number} %, as required." for number in (4.0, 6.0)]
+    assert combine_sentences(sentences) == "It has 1, 2, 3 and 5.0 ± 1.4 %, as required."

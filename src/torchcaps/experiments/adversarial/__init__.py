@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,108 +9,159 @@ from torch import Tensor
 
 from torchcaps.data import load
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.experiments.adversarial.figures import draw_curves, draw_images
-from torchcaps.experiments.adversarial.measurements import PANELS, PreprocessedModel, measure_network
-from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, UNROUTED, Results, add_verdicts
-from torchcaps.experiments.framework.formatting import percent
+from torchcaps.experiments.adversarial.figures import COLORS, draw_curves, draw_images
+from torchcaps.experiments.adversarial.measurements import (
+    PANELS,
+    PreprocessedModel,
+    measure_network,
+    measure_transfer,
+    strength,
+)
+from torchcaps.experiments.adversarial.verdicts import (
+    CAPSULES,
+    CNN,
+    FROM_OTHER,
+    SELF_ROUTING,
+    UNROUTED,
+    Results,
+    add_verdicts,
+    judge,
+)
+from torchcaps.experiments.framework.data import use_norb_data
+from torchcaps.experiments.framework.formatting import percent, small_number
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.models import Model
 from torchcaps.training import Recipe, default_recipe, load_recipe
+from torchcaps.training.recipe import SchedulePart
 
 SURROGATE = "another CNN"
 
 
 def run(study: Study) -> None:
     """Train all networks, then attack each of them at every ε."""
-    images, labels, classes = load_test_images(study)
-    networks = {name: load_network(study, name, images) for name in (CAPSULES, UNROUTED, CNN, SURROGATE)}
+    data = use_norb_data(study)
+    images, labels, classes = load_test_images(study, data)
+    networks = {name: load_network(study, name, data, images) for name in (*COLORS, SURROGATE)}
     surrogate = networks.pop(SURROGATE)
     results = {
         name: measure_network(study, name, model, surrogate, images, labels)
         for name, model in networks.items()
     }
-    guessing = 100 / len(classes)
+    for source, target in ((CNN, CAPSULES), (CAPSULES, CNN)):
+        step = partial(
+            measure_transfer, networks[source], networks[target], images, labels, results[CNN]["epsilon"]
+        )
+        results[target][FROM_OTHER] = study.cached(f"{target} attacked through {source}", step)["accuracy"]
+    guessing, count = 100 / len(classes), strength(study).images
+    study.add_number("images", len(labels))
     add_table(study, results, guessing)
     draw_curves(study, results, guessing)
     draw_images(study, networks, images, labels, classes)
-    add_verdicts(study, results, guessing)
+    add_verdicts(study, results, guessing, min(count, len(labels)))
 
 
-def make_recipe(study: Study, name: str) -> Recipe:
+def make_recipe(study: Study, name: str, data: str) -> Recipe:
     """How a network is trained."""
+    if name == SELF_ROUTING:
+        head = ['model.options={backbone="conv5", routing="self_routing", types=16}']
+        if study.quick:
+            return default_recipe("capsule_head", "digits").override([*head, *quick_changes(12)])
+        like = make_recipe(study, CAPSULES, data)
+        recipe = default_recipe("capsule_head", data).override(head)
+        return replace(recipe, data=like.data, training=like.training, schedule=SchedulePart("cosine"))
     capsules = name in (CAPSULES, UNROUTED)
-    model = "matrix_capsnet_small" if capsules else "norb_cnn"
     # EM with one iteration has uniform coupling: capsules without routing.
     changes = ["model.options.iterations=1"] if name == UNROUTED else []
     changes += ["seed=1"] if name == SURROGATE else []
     if study.quick:
-        # At 17×17 every pixel is in some receptive field, so that no gradient is 0 for that reason. Without
-        # routing capsules learn more slowly, but an epoch takes less time.
+        # Without routing capsules learn more slowly, but an epoch takes less time.
         epochs = {CAPSULES: 10, UNROUTED: 20}.get(name, 6)
-        changes += ["data.options.size=17", f"training.epochs={epochs}", "training.batch_size=32"]
-        changes += ["training.ema_decay=0.98", 'schedule.name="cosine"']
-        return default_recipe(model, "digits").override(changes)
-    return load_recipe("toys-matrix-capsnet-small" if capsules else "toys-norb-cnn").override(changes)
+        model = "matrix_capsnet_small" if capsules else "norb_cnn"
+        return default_recipe(model, "digits").override([*changes, *quick_changes(epochs)])
+    return load_recipe(f"{data}-matrix-capsnet-small" if capsules else f"{data}-norb-cnn").override(changes)
 
 
-def load_network(study: Study, name: str, images: Tensor) -> Model:
+def quick_changes(epochs: int) -> list[str]:
+    """Small images and short training; at 17×17 every pixel is in some receptive field."""
+    changes = ["data.options.size=17", f"training.epochs={epochs}", "training.batch_size=32"]
+    return [*changes, "training.ema_decay=0.98", 'schedule.name="cosine"']
+
+
+def load_network(study: Study, name: str, data: str, images: Tensor) -> Model:
     """A trained network that takes images without preprocessing."""
-    recipe = make_recipe(study, name)
+    recipe = make_recipe(study, name, data)
     pretrained = name == CAPSULES and not study.quick
     model = study.pretrained_or_train(name, recipe) if pretrained else study.train(name, recipe)
     image_size = images.shape[2], images.shape[3]
     return PreprocessedModel(model, Preprocess.from_options(recipe.data.preprocess), image_size).eval()
 
 
-def load_test_images(study: Study) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+def load_test_images(study: Study, data: str) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """The images to attack, `[N, C, H, W]` in 0..1, their labels `[N]`, and the names of the classes."""
     if study.quick:
         images, count = load("digits", "test", size=17), 100
     else:
-        images, count = load("toys", "test", size=48, data_dir=study.data_dir), 500
+        images, count = load(data, "test", size=48, data_dir=study.data_dir), 500
     images = images.select(torch.arange(count))
     return images.images.float() / 255, images.labels, images.classes
 
 
 def add_table(study: Study, results: Results, guessing: float) -> None:
-    """The table, at an ε at which all attacks were run."""
+    """The table, at the ε at which all attacks were run, and all numbers."""
     index = 1
     epsilon = results[CAPSULES]["epsilon"][index]
+    once = ("clean", "pgd", "pgd_logits", "zero_pixels", "zero_images", "gradient")
     rows: list[list[Any]] = []
     for name, result in results.items():
-        attacks = [result[kind][index] for kind in ("fgsm", "bim", "pgd", "targeted", "transfer")]
-        rows.append([name, result["clean"], *attacks, result["zero_pixels"], result["zero_images"]])
-        for kind in ("clean", "zero_pixels", "zero_images"):
+        many = [result[kind][index] for kind in ("fgsm", "bim")]
+        far = [result["targeted"][index], result["transfer"][index]]
+        other = result[FROM_OTHER][index] if FROM_OTHER in result else None
+        strongest = [result["pgd"], result["pgd_logits"]]
+        rows.append([name, result["clean"], *many, *strongest, *far, other])
+        for kind in once:
             study.add_number(f"{name}.{kind}", result[kind])
-        for kind in (*PANELS, "pgd"):
+        for kind in (*PANELS, *([FROM_OTHER] if FROM_OTHER in result else [])):
             for size, value in zip(result["epsilon"], result[kind]):
-                if value is not None:
-                    study.add_number(f"{name}.{kind}.{size}", value)
+                study.add_number(f"{name}.{kind}.{size}", value)
+    empty = [None] * 4
     published = [
-        ["paper: capsules", None, "≥ guessing", None, None, None, "like the CNN", None, None],
-        ["paper: CNN", None, "< guessing", None, None, None, None, None, None],
+        ["paper: capsules", None, "≥ guessing", None, *empty, "like the CNN"],
+        ["paper: CNN", None, "< guessing", None, *empty, None],
     ]
+    tries = strength(study)
     study.add_table(
-        f"Results under attack, ε = {epsilon}",
+        f"Results under attack, ε = {epsilon} ({255 * epsilon:.3g} of 255 gray levels)",
         [
             "network",
             "unchanged (%)",
             "FGSM (%)",
             "BIM (%)",
             "PGD (%)",
+            "PGD on logits (%)",
             "targeted FGSM, success (%)",
             "black box (%)",
-            "zero gradients, pixels (%)",
-            "zero gradients, images (%)",
+            "through the other (%)",
         ],
         rows + published,
         caption="Accuracy when each pixel may change by ε, where pixels are from 0 to 1; random guessing has "
-        f"{percent(guessing)}. Targeted FGSM: how often the network chooses a given wrong class, mean over "
-        "classes. Black box: the images were changed to attack another CNN. Zero gradients: percentage of "
-        "pixels whose gradient is exactly 0, and of images in which all are, so that an attack has no "
-        "direction to follow; a few pixels at the border can be outside of all receptive fields. Shaded: "
+        f"{percent(guessing)}. PGD starts from {tries.restarts} random points and takes {tries.steps} steps "
+        f"from each, on the first {tries.images} images; on logits it follows the lead of the strongest "
+        "wrong class instead of the cross-entropy. Targeted FGSM: how often the network chooses a given "
+        "wrong class, mean over classes. Black box: the images were changed to attack another CNN. Through "
+        "the other: they were changed by FGSM to attack the CNN, or for the CNN to attack capsules. Shaded: "
         "Figure 3 of the paper, on smallNORB, in words.",
         marked=[len(rows), len(rows) + 1],
+    )
+    study.add_table(
+        "Gradients by the pixels",
+        ["network", "exactly 0, pixels (%)", "exactly 0, whole images (%)", "median size"],
+        [
+            [name, each["zero_pixels"], each["zero_images"], small_number(each["gradient"])]
+            for name, each in results.items()
+        ],
+        caption="Where a gradient is exactly 0 an attack has no direction to follow; a few pixels at the "
+        "border can be outside of all receptive fields. Size: mean absolute gradient of the cross-entropy by "
+        "a pixel, without scaling, median over images.",
     )
 
 
@@ -116,8 +169,9 @@ CLAIM = Claim(
     name="adversarial",
     claim="capsules are more robust to white-box adversarial attacks than a CNN",
     source="Hinton, Sabour, Frosst, “Matrix capsules with EM routing” (2018), Figure 3",
-    data="rendered toys (made on first use)",
+    data="smallNORB if its files are there, otherwise rendered toys",
     quick_data="scikit-learn's digits",
-    minutes=60,
+    minutes=90,
     run=run,
+    judge=judge,
 )

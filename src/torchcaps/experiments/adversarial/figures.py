@@ -7,12 +7,13 @@ from torch import Tensor
 
 from torchcaps.attacks import fgsm
 from torchcaps.experiments.adversarial.measurements import EPSILONS, PANELS, QUICK_EPSILONS
-from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, UNROUTED, Results
+from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, SELF_ROUTING, UNROUTED, Results
 from torchcaps.experiments.framework.figures import (
     BLUE,
     GRAY,
     GREEN,
     ORANGE,
+    PINK,
     add_axes,
     image_grid,
     new_figure,
@@ -21,7 +22,7 @@ from torchcaps.experiments.framework.study import Study
 from torchcaps.models import Model
 from torchcaps.training import predict
 
-COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, CNN: ORANGE}
+COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, SELF_ROUTING: PINK, CNN: ORANGE}
 
 
 def draw_curves(study: Study, results: Results, guessing: float) -> None:
@@ -35,19 +36,19 @@ def draw_curves(study: Study, results: Results, guessing: float) -> None:
             epsilons, values = [0, *result["epsilon"]], [start, *result[kind]]
             ax.plot(epsilons, values, marker="o", markersize=4, color=color, label=name)
             if kind == "bim":
-                points = [point for point in zip(result["epsilon"], result["pgd"]) if point[1] is not None]
-                ax.plot(*zip(*points), marker="s", markersize=4, linestyle="--", linewidth=1.2, color=color)
+                strongest = min(result["pgd"], result["pgd_logits"])
+                ax.plot(result["epsilon"][1], strongest, marker="s", markersize=6, color=color)
         if kind != "targeted":
             ax.axhline(guessing, color=GRAY, linewidth=0.8, linestyle=":")
-        ax.set(title=title, xlabel="ε", ylabel=label, ylim=(-3, 103))
+        ax.set(title=title, xlabel="ε (pixels are 0 to 1)", ylabel=label, ylim=(-3, 103))
     figure.axes[0].legend(fontsize=8, loc="upper right", frameon=False)
     study.add_figure(
         "curves",
         figure,
         caption="Each network under four attacks with increasing ε; the dotted line is random guessing. A "
         "higher curve is better, except for the targeted attack (bottom left), where a lower one is better. "
-        "In the black-box attack (bottom right) the images were changed to attack another CNN; the other "
-        "attacks know the network.",
+        "Squares: the stronger of both kinds of PGD with restarts. In the black-box attack (bottom right) "
+        "the images were changed to attack another CNN; the other attacks know the network.",
     )
 
 

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from torchcaps.experiments.framework.formatting import percent
+from torchcaps.experiments.framework.formatting import percent, small_number
 from torchcaps.experiments.framework.statistics import chance_margin, significantly_higher
 from torchcaps.experiments.framework.study import Study
 
 CAPSULES, UNROUTED, CNN = "capsules, EM routing", "capsules, no routing", "CNN"
+SELF_ROUTING = "capsules, self-routing"
+# Key of the accuracy on images that were changed to attack the other one of capsules and CNN.
+FROM_OTHER = "from_other"
+# The paper found the gradients of capsules smaller by two orders of magnitude, and still used them.
+SMALLEST_GRADIENT = 1 / 100
 Results = dict[str, dict[str, Any]]
 """Results of `measure_network`, by network."""
 
 
-def add_verdicts(study: Study, results: Results, guessing: float) -> None:
-    """Compare capsules with the CNN under one step, a targeted step, many steps, and in a black box.
+def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
+    """Whether capsules are more robust to one step along the gradient than the CNN."""
+    prefix = f"{CAPSULES}.fgsm."
+    sizes = [name.removeprefix(prefix) for name in numbers if name.startswith(prefix)]
+    results: Results = {
+        name: {
+            "epsilon": [float(size) for size in sizes],
+            "count": int(numbers["images"]),
+            "fgsm": [numbers[f"{name}.fgsm.{size}"] for size in sizes],
+        }
+        for name in (CAPSULES, CNN)
+    }
+    holds, text = compare(results, "fgsm")
+    clean = numbers[f"{CAPSULES}.clean"], numbers[f"{CNN}.clean"]
+    return holds, (
+        f"One step (FGSM): {text}. On unchanged images capsules have {percent(clean[0])} correct and the CNN "
+        f"{percent(clean[1])}."
+    )
+
+
+def add_verdicts(study: Study, results: Results, guessing: float, pgd_count: int) -> None:
+    """All further questions: chance, gradients, targets, many steps, and black boxes.
 
     Args:
         study: gets the verdicts.
         results: of all networks.
         guessing: accuracy of random guessing in percent.
+        pgd_count: images that PGD was run on.
     """
-    lowest = min(results[CAPSULES]["fgsm"]), min(results[CNN]["fgsm"])
-    holds, text = compare(results, "fgsm")
-    study.add_verdict(
-        holds,
-        f"One step (FGSM): {text}. The lowest accuracy of capsules is {percent(lowest[0])} and that of the "
-        f"CNN {percent(lowest[1])}; random guessing has {percent(guessing)}.",
-    )
+    add_chance(study, results, guessing)
+    add_gradients(study, results)
     capsules, cnn = results[CAPSULES]["targeted"][-1], results[CNN]["targeted"][-1]
     study.add_verdict(
         significantly_higher(cnn, capsules, results[CAPSULES]["count"]),
@@ -36,18 +58,67 @@ def add_verdicts(study: Study, results: Results, guessing: float) -> None:
         question="Are capsules more robust to targeted attacks?",
     )
     holds, text = compare(results, "bim")
-    stronger = min(results[CAPSULES]["bim"]) < guessing / 2
     study.add_verdict(
-        holds,
-        f"Many steps (BIM): {text}."
-        + (" Many small steps succeed where one large step goes too far." if stronger else ""),
-        question="Are capsules more robust to attacks with many steps?",
+        holds, f"Many steps (BIM): {text}.", question="Are capsules more robust to attacks with many steps?"
     )
+    add_strongest(study, results, pgd_count)
     holds, text = compare(results, "transfer")
     study.add_verdict(
         {True: False, False: True, None: None}[holds],
         f"Images that were changed to attack another CNN: {text}. The paper found no difference.",
         question="Is there no difference under black-box attacks, as in the paper?",
+    )
+    holds, text = compare(results, FROM_OTHER)
+    study.add_verdict(
+        holds,
+        f"Each on images that were changed to attack the other one: {text}.",
+        question="Do attacks on the CNN fool capsules less than attacks on capsules fool the CNN?",
+    )
+
+
+def add_chance(study: Study, results: Results, guessing: float) -> None:
+    """Whether one step pushes the CNN below random guessing, and capsules never, as in the paper."""
+    lowest = {name: min(results[name]["fgsm"]) for name in (CAPSULES, CNN)}
+    below = {
+        name: significantly_higher(guessing, accuracy, results[CAPSULES]["count"])
+        for name, accuracy in lowest.items()
+    }
+    study.add_verdict(
+        not below[CAPSULES],
+        f"Under FGSM the lowest accuracy of capsules is {percent(lowest[CAPSULES])} and that of the CNN "
+        f"{percent(lowest[CNN])}; random guessing has {percent(guessing)}. In the paper capsules are never "
+        "below it, and the CNN is far below. (Criterion: not below by more than two standard errors.)",
+        question="Are capsules never below chance under FGSM?",
+    )
+
+
+def add_gradients(study: Study, results: Results) -> None:
+    """Whether capsules have gradients to attack along, so that robustness is not for want of them."""
+    zero = {name: results[name]["zero_pixels"] for name in (CAPSULES, CNN)}
+    ratio = results[CAPSULES]["gradient"] / max(results[CNN]["gradient"], 1e-300)
+    study.add_number("gradient ratio", ratio)
+    few_zeros, large = zero[CAPSULES] <= zero[CNN] + 1, ratio >= SMALLEST_GRADIENT
+    study.add_verdict(
+        True if few_zeros and large else None if few_zeros or large else False,
+        f"{percent(zero[CAPSULES])} of the gradients of capsules are exactly 0, and {percent(zero[CNN])} of "
+        f"those of the CNN. Without scaling, the median gradient of capsules is {small_number(ratio)} times "
+        "that of the CNN. In the paper capsules have fewer zeros, and gradients smaller by two orders of "
+        "magnitude.",
+        question="Are the gradients of capsules usable for attacks?",
+    )
+
+
+def add_strongest(study: Study, results: Results, count: int) -> None:
+    """Whether capsules are more robust to the strongest attack: PGD from several points, with either loss."""
+    least = {name: min(results[name][kind] for kind in ("pgd", "pgd_logits")) for name in (CAPSULES, CNN)}
+    study.add_verdict(
+        significantly_higher(least[CAPSULES], least[CNN], count),
+        f"PGD with restarts at ε = {results[CAPSULES]['epsilon'][1]:g} leaves {percent(least[CAPSULES])} of "
+        f"the images correct with capsules and {percent(least[CNN])} with the CNN. It follows the "
+        f"cross-entropy ({percent(results[CAPSULES]['pgd'])} and {percent(results[CNN]['pgd'])}) or the lead "
+        f"of a wrong logit ({percent(results[CAPSULES]['pgd_logits'])} and "
+        f"{percent(results[CNN]['pgd_logits'])}).",
+        question="Are capsules more robust to the strongest attack?",
     )
 
 

@@ -70,8 +70,8 @@ def combine_sentences(sentences: Sequence[str], of_means: str | None = None) -> 
     words = {tuple(NUMBER.split(sentence)) for sentence in every}
     if len(words) > 1:
         return None
-    columns = zip(*(NUMBER.findall(sentence) for sentence in sentences))
-    given = [None] * len(sentences) if of_means is None else NUMBER.findall(of_means)
+    columns = list(zip(*(NUMBER.findall(sentence) for sentence in sentences)))
+    given = [None] * len(columns) if of_means is None else NUMBER.findall(of_means)
     replaced = [spread_text(texts, own) for texts, own in zip(columns, given)] if words else []
     return "".join(word + number for word, number in zip(words.pop(), [*replaced, ""]))
 

@@ -1,4 +1,4 @@
-"""Figures of the votes: mean histograms of their distances, and three single digits."""
+"""Figures of the votes: mean histograms of their distances, and three single images."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from torchcaps.models import Model
 from torchcaps.training import predict
 
 
-def draw_histograms(ax: Any, own: Tensor, others: Tensor, limit: float) -> None:
-    """Draw two histograms in one panel: the votes of the true class in front of those of all others."""
+def draw_histograms(ax: Any, parts: list[list[float]], limit: float) -> None:
+    """Draw three histograms in one panel: the true class in front of its rival and of all others."""
     edges = torch.linspace(0, limit, BINS + 1).tolist()
-    ax.stairs((100 * others).tolist(), edges, fill=True, color=GRAY, alpha=0.45, linewidth=0)
-    ax.stairs((100 * own).tolist(), edges, fill=True, color=BLUE, alpha=0.85, linewidth=0)
+    own, rival, others = ([100 * value for value in part] for part in parts)
+    ax.stairs(others, edges, fill=True, color=GRAY, alpha=0.4, linewidth=0)
+    ax.stairs(rival, edges, fill=True, color=ORANGE, alpha=0.5, linewidth=0)
+    ax.stairs(own, edges, fill=True, color=BLUE, alpha=0.75, linewidth=0)
     format_panel(ax, limit)
 
 
@@ -32,16 +34,25 @@ def format_panel(ax: Any, limit: float) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def draw_average(study: Study, results: dict[str, Any]) -> None:
-    """Draw the mean histograms of correct and of wrong images after each iteration."""
+CAPTIONS = {
+    "clipped": "Distances of the votes from the mean of their class, weighted by assignment, averaged over "
+    "correctly and over wrongly classified test images. Blue: the true class, with its mean distance (dashed "
+    "line) and its share of all votes. Orange: the most active other class. Gray: all other classes. The "
+    "largest distances are cut off, as in Figure 2 of the paper.",
+    "complete": "The same without clipping, as in the appendix of the paper.",
+}
+
+
+def draw_average(study: Study, results: dict[str, Any], kind: str) -> None:
+    """Draw the mean histograms of correct and of wrong images after each iteration, clipped or complete."""
     cases = [case for case in CASES if results[case]["count"]]
     figure = new_figure(9.6, 1.2 + 2.0 * len(cases))
     count = len(results["correct"]["steps"])
     panels = add_axes(figure, len(cases), count, sharex=True, sharey="row")
     for row, case in enumerate(cases):
-        for column, (own, others) in enumerate(results[case]["histograms"]):
+        for column, parts in enumerate(results[case][kind]):
             ax = panels[row * count + column]
-            draw_histograms(ax, torch.tensor(own), torch.tensor(others), results["limit"])
+            draw_histograms(ax, parts, results["limits"][kind])
             step = results[case]["steps"][column]
             ax.axvline(step["own"], color=BLUE, linewidth=1.2, linestyle="--")
             label = f"{percent(step['share'])} of the votes"
@@ -52,18 +63,19 @@ def draw_average(study: Study, results: dict[str, Any]) -> None:
                 ax.set_ylabel(f"{case}\n({results[case]['count']} images)", color=DARK)
             if row == len(cases) - 1:
                 ax.set_xlabel("distance from the mean")
-    study.add_figure(
-        "average",
-        figure,
-        caption="Distances of the votes from the mean of their class, weighted by assignment, averaged over "
-        "correctly and over wrongly classified test images. Blue: the true class, with its mean distance "
-        "(dashed line) and its share of all votes. Gray: the nine other classes together.",
-    )
+    study.add_figure("average" if kind == "clipped" else kind, figure, caption=CAPTIONS[kind])
 
 
-def draw_examples(study: Study, model: Model, images: ImageSet, limit: float) -> None:
-    """Draw two correctly classified digits and a wrong one, as in the figure of the paper."""
-    pixels = images.images.float() / 255
+def draw_examples(study: Study, model: Model, images: ImageSet, pixels: Tensor, limit: float) -> None:
+    """Draw two correctly classified images and a wrong one, as in the figure of the paper.
+
+    Args:
+        study: gets the figure.
+        model: the network.
+        images: test images, to show.
+        pixels: the same as the network takes them.
+        limit: end of the histograms.
+    """
     scores = predict(model, pixels).scores
     guess = scores.argmax(1)
     true_score = scores.gather(1, images.labels[:, None])[:, 0]
@@ -77,9 +89,11 @@ def draw_examples(study: Study, model: Model, images: ImageSet, limit: float) ->
     for row, number in enumerate(chosen):
         first, *panels = axes[row * (1 + count) : (row + 1) * (1 + count)]
         label, predicted = int(images.labels[number]), int(guess[number])
-        first.imshow(pixels[number, 0], cmap="gray_r", interpolation="nearest")
+        colors = "gray_r" if study.quick else "gray"
+        first.imshow(images.images[number, 0], cmap=colors, interpolation="nearest")
         first.axis("off")
-        first.set_title(f"{label}, classified as {predicted}", loc="center", fontsize=10, color=DARK)
+        names = images.classes[label], images.classes[predicted]
+        first.set_title("{}, classified\nas {}".format(*names), loc="center", fontsize=9, color=DARK)
         steps = vote_clusters(model, pixels[number : number + 1])
         tallest = 0.0
         for column, (ax, step) in enumerate(zip(panels, steps)):
@@ -93,9 +107,9 @@ def draw_examples(study: Study, model: Model, images: ImageSet, limit: float) ->
     study.add_figure(
         "examples",
         figure,
-        caption="Single digits, as in Figure 2 of the paper: distance of the votes for each class from their "
+        caption="Single images, as in Figure 2 of the paper: distance of the votes for each class from their "
         "mean, weighted by assignment. Blue: the true class. Orange: the class that the network chooses "
-        "instead. Gray: other classes. The first digit is the correct one with the highest score"
+        "instead. Gray: other classes. The first image is the correct one with the highest score"
         + (", the last is the wrong one with the highest score." if len(wrong) else "."),
     )
 
