@@ -55,13 +55,14 @@ def field_centers(model: Model) -> FieldCenters:
 
     >>> from torchcaps.models import create_model
     >>> field_centers(create_model("capsnet_small"))
-    FieldCenters(first=8.0, step=2.0)
+    FieldCenters(first=8.0, step=2.0, size=17)
     """
-    first, step = 0.0, 1
+    first, step, size = 0.0, 1, 1
     for conv in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
         first += step * ((conv.kernel_size[0] - 1) / 2 - int(conv.padding[0]))
+        size += step * (conv.kernel_size[0] - 1)
         step *= conv.stride[0]
-    return FieldCenters(first=first, step=step)
+    return FieldCenters(first=first, step=step, size=size)
 
 
 @torch.no_grad()
