@@ -14,7 +14,7 @@ def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:
     visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
     visit.open("draw")
     visit.page.get_by_role("tab", name="Draw").focus()
-    for name in ("Tweak", "Overlap", "Votes", "Turn a toy", "Clusters", "Attack", "Draw"):
+    for name in ("Tweak", "Overlap", "Votes", "Parts and wholes", "Turn a toy", "Clusters", "Attack", "Draw"):
         visit.page.keyboard.press("ArrowRight")
         tab = visit.page.get_by_role("tab", name=name, selected=True)
         tab.wait_for()
@@ -158,7 +158,7 @@ def test_missing_weights_are_reported_inside_the_view(browser: Any) -> None:
     with serve(ModelStore({})) as url:
         page = browser.new_page()
         visit = Visit(page, url, "missing")
-        for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
+        for view in ("draw", "tweak", "overlap", "votes", "parts", "toy", "attack"):
             notice = visit.open(view).locator(".notice")
             assert "weights" in notice.inner_text()
             assert visit.page.locator(f"#view-{view} .result:visible").count() == 0

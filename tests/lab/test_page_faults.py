@@ -120,7 +120,8 @@ def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count:
     sets = visit.page.evaluate(
         """async (count) => {
           const { makeSet, SET_NAMES } = await import("/static/js/views/point_sets.js");
-          return SET_NAMES.map((name) => [name, Array.from({ length: count }, (_, seed) => makeSet(name, seed))]);
+          const seeds = Array.from({ length: count }, (_, seed) => seed);
+          return SET_NAMES.map((name) => [name, seeds.map((seed) => makeSet(name, seed))]);
         }""",
         count,
     )
