@@ -201,13 +201,20 @@ class FieldCenters(Response):
 
 
 class DrawResponse(Response):
-    """Class capsules, couplings, and the reconstruction from the longest capsule."""
+    """What each stage of the network computes for a digit.
+
+    `features` are the strongest maps of the first convolution, scaled to 0..1; `primary` has a grid of
+    lengths for each type of primary capsule.
+    """
 
     best: int
     lengths: Row
     reconstruction: Image
     pose: Row
     poses: list[Row]
+    num_features: int
+    features: list[Image]
+    primary: list[Matrix]
     grid: TwoSizes
     field_centers: FieldCenters
     couplings: list[list[Matrix]]

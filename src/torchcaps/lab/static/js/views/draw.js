@@ -9,6 +9,7 @@ import { currentImage, setImage, setMissing, setRecognition } from "../core/stat
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createCouplingMaps } from "../widgets/coupling_maps.js";
+import { createNetworkStrip } from "../widgets/network_strip.js";
 import { createPad } from "../widgets/drawing_pad.js";
 import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
 
@@ -23,9 +24,11 @@ export async function create(stage) {
   const input = figure(createImage({ label: "Input of the network" }), "Input: 28 × 28 pixels, centered as in MNIST");
   const output = figure(createImage({ label: "Reconstruction" }), "Reconstruction from the longest capsule");
   const couplings = createCouplingMaps();
+  const strip = createNetworkStrip();
   let digits = [];
 
   stage.append(
+    card("w12 result strip-card", "The network", "every stage with the values of your digit; a name opens its view", strip.element),
     card("w4 tall", "Your digit", "drawing replaces the example", verdict.element,
       pad.element,
       h("div", { class: "row" },
@@ -64,7 +67,7 @@ export async function create(stage) {
     bars.update(lengths, { [best]: "var(--accent)" });
     input.draw(ink(image));
     output.draw(ink(response.reconstruction), `Reconstruction of a ${best}`);
-    couplings.show(image, response);
+    strip.show(image, response, couplings.show(image, response));
   }
 
   function pick(digit) {

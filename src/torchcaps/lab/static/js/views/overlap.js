@@ -40,7 +40,7 @@ export async function create(stage) {
     card("w4 result", "CNN", "the two highest; a full bar is 0.5",
       cnnVerdict.element, cnnBars.element, networkLine("capsnet_cnn", "multimnist").element,
       h("p", { class: "soft small" },
-        "These scores add up to 1 over all digits, so two digits that are equally certain have 0.5 each.")),
+        "These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each.")),
   );
 
   const query = latestOnly("api/overlap", stage, ({ capsules, cnn }, { labels }) => {

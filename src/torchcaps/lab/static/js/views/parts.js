@@ -34,7 +34,7 @@ export async function create(stage) {
   });
   const verdict = createVerdict();
   const tree = createParseTree(point);
-  const input = figure(createImage({ label: "What the network sees", resolution: 192, smooth: false }), "What the network sees: 96 × 96 pixels");
+  const input = figure(createImage({ label: "What the network sees", resolution: 192, smooth: false }), "Input: 96 × 96 pixels");
   const angle = createSlider({ label: "Angle", min: -180, max: 180, step: 1, value: 0, format: (value) => `${value}°`, onInput: edit });
   const scale = createSlider({ label: "Size", min: 0.2, max: 0.9, step: 0.01, value: 0.45, format: (value) => value.toFixed(2), onInput: edit });
   const scrambleButton = button("Scramble", scramble, "main");
@@ -42,7 +42,7 @@ export async function create(stage) {
   const hint = h("p", { class: "soft small" });
 
   stage.append(
-    card("w8 wide-first scene-card", "Scene", "drag shapes onto the board",
+    card("w8 wide-first scene-card", "Scene", "drag shapes onto the board", verdict.element,
       h("div", { class: "scene-row" },
         h("div", { class: "shelf" },
           types.map((type, kind) => shelfButton(type.name, type.parts, () => newWhole(kind))),
@@ -50,12 +50,12 @@ export async function create(stage) {
         h("div", { class: "board-column" }, board.element,
           h("p", { class: "legend" },
             h("span", { class: "key found-key" }, "part that was found"),
-            h("span", { class: "key vote-key" }, "whole that a part predicts")),
+            h("span", { class: "key vote-key" }, "whole that a part predicts; the dot is its middle")),
           h("div", { class: "row" }, scrambleButton, removeButton, button("Clear", () => setObjects([]))),
           h("div", { class: "pair" }, angle.element, scale.element), hint,
           h("div", { class: "row" }, h("span", { class: "small soft" }, "Scenes"),
             Object.entries(PRESETS).map(([name, text]) => button(name, () => setObjects(parseScene(text)))))))),
-    card("w4 wide-first result", "What the network found", "point at a line to see it", verdict.element, tree.element,
+    card("w4 wide-first result", "What the network found", "point at a line to see it", tree.element,
       h("div", { class: "seen-input" }, input.element), networkLine("parts_capsnet", "shapes").element),
   );
 
@@ -208,8 +208,10 @@ export async function create(stage) {
     const votes = parts.flatMap((part, index) => {
       const kind = part.whole < 0 ? typeNear(part.pose) : wholes[part.whole].kind;
       if (kind < 0) return [];
-      return svg("g", { class: part.whole < 0 ? "vote loose" : "vote", transform: matrix(part.votes[kind]), "data-part": index, "data-whole": part.whole },
-        wholeOutline(types[kind].parts));
+      const [x1, y1, x2, y2] = [part.pose[2], part.pose[3], part.votes[kind][2], part.votes[kind][3]];
+      return svg("g", { class: "vote", "data-part": index, "data-whole": part.whole },
+        svg("g", { transform: matrix(part.votes[kind]) }, wholeOutline(types[kind].parts)),
+        svg("line", { x1, y1, x2, y2 }), svg("circle", { cx: x2, cy: y2, r: 0.022 }));
     });
     const shown = parts.map((part, index) => outline(part.kind, {
       class: part.whole < 0 ? "seen loose" : "seen", transform: matrix(part.pose), "data-part": index, "data-whole": part.whole,

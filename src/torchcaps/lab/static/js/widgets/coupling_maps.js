@@ -65,12 +65,13 @@ export function createCouplingMaps() {
   return {
     element,
     stop: player.stop,
-    show(pixels, next) {
+    show(pixels, next) { // returns the changes of the last iteration
       const opening = response === null;
       [image, response] = [pixels, next];
       changes = relativeChanges(response.couplings);
       player.load(response.couplings.length, opening ? response.couplings.length - 1 : player.index);
       showField(...(opening ? largestChange(changes.at(-1)[response.best]) : position));
+      return changes.at(-1);
     },
   };
 }

@@ -5,6 +5,7 @@ import { compose, matrix, pose } from "../core/similarity.js";
 import { solidPart } from "./shape_art.js";
 
 const [MIN_SCALE, MAX_SCALE] = [0.2, 0.9];
+const EDGE = 0.93; // the knob stays on the board
 const REACH = 1.16; // radius of the ring around a selected object, in units of its scale
 const KEYS = {
   ArrowLeft: { x: -0.04 }, ArrowRight: { x: 0.04 }, ArrowUp: { y: 0.04 }, ArrowDown: { y: -0.04 },
@@ -87,9 +88,8 @@ export function createBoard({ label, onChange, onSelect, onRemove }) {
     ring.setAttribute("cx", x);
     ring.setAttribute("cy", y);
     ring.setAttribute("r", scale * REACH);
-    const reach = Math.min(scale * REACH, MAX_SCALE * REACH);
-    knob.setAttribute("cx", x + Math.cos(up) * reach);
-    knob.setAttribute("cy", y + Math.sin(up) * reach);
+    knob.setAttribute("cx", limit(x + Math.cos(up) * scale * REACH, -EDGE, EDGE));
+    knob.setAttribute("cy", limit(y + Math.sin(up) * scale * REACH, -EDGE, EDGE));
   }
 
   function begin(event, next) {
@@ -119,7 +119,8 @@ export function createBoard({ label, onChange, onSelect, onRemove }) {
   knob.addEventListener("pointerdown", (event) => {
     if (event.button > 0 || !selected) return;
     event.stopPropagation();
-    begin(event, { object: selected, turn: true });
+    const { angle, scale } = selected;
+    begin(event, { object: selected, turn: true, angle, scale, start: polar(selected, place(event)) });
   });
   element.addEventListener("pointerdown", (event) => {
     if (event.target.classList.contains("night")) select(null);
@@ -128,9 +129,10 @@ export function createBoard({ label, onChange, onSelect, onRemove }) {
     if (!drag) return;
     const [x, y] = place(event);
     if (drag.turn) {
-      const [dx, dy] = [x - drag.object.x, y - drag.object.y];
-      drag.object.angle = wrap((Math.atan2(dy, dx) * 180) / Math.PI - 90);
-      drag.object.scale = limit(Math.hypot(dx, dy) / REACH, MIN_SCALE, MAX_SCALE);
+      // Relative to where the knob was taken, which may be at the edge of the board and not on the ring.
+      const now = polar(drag.object, [x, y]);
+      drag.object.angle = wrap(drag.angle + now.angle - drag.start.angle);
+      drag.object.scale = limit((drag.scale * now.distance) / drag.start.distance, MIN_SCALE, MAX_SCALE);
     } else move(drag.object, x + drag.dx, y + drag.dy);
     changed();
   });
@@ -159,6 +161,11 @@ export function createBoard({ label, onChange, onSelect, onRemove }) {
       redraw();
     },
   };
+}
+
+function polar(object, [x, y]) {
+  const [dx, dy] = [x - object.x, y - object.y];
+  return { angle: (Math.atan2(dy, dx) * 180) / Math.PI, distance: Math.max(0.02, Math.hypot(dx, dy)) };
 }
 
 function wrap(angle) {
