@@ -32,3 +32,16 @@ def test_tweak_responds_within_50_ms(client: TestClient) -> None:
         client.post("/api/tweak", json={"pose": [turn / 100] * 16, "target": 3}).raise_for_status()
         latencies.append(time.perf_counter() - start)
     assert sorted(latencies)[45] <= 0.05
+
+
+@pytest.mark.slow
+def test_parts_and_wholes_is_read_20_times_per_second(client: TestClient) -> None:
+    latencies = []
+    for turn in range(50):
+        parts = [
+            {"kind": kind, "x": 0.5 * kind - 0.5, "y": 0, "angle": turn, "scale": 0.25} for kind in (0, 1, 2)
+        ]
+        start = time.perf_counter()
+        client.post("/api/parts", json={"parts": parts}).raise_for_status()
+        latencies.append(time.perf_counter() - start)
+    assert sorted(latencies)[45] <= 0.05

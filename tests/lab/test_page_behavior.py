@@ -14,7 +14,7 @@ def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:
     visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
     visit.open("draw")
     visit.page.get_by_role("tab", name="Draw").focus()
-    for name in ("Tweak", "Overlap", "Votes", "Turn a toy", "Clusters", "Attack", "Draw"):
+    for name in ("Tweak", "Overlap", "Votes", "Parts and wholes", "Turn a toy", "Clusters", "Attack", "Draw"):
         visit.page.keyboard.press("ArrowRight")
         tab = visit.page.get_by_role("tab", name=name, selected=True)
         tab.wait_for()
@@ -59,10 +59,10 @@ def test_the_theme_can_be_switched_and_is_remembered(browser: Any, lab: str) -> 
 def test_play_steps_through_the_iterations(browser: Any, lab: str) -> None:
     page = browser.new_page()
     view = Visit(page, lab, "play").open("votes")
-    view.get_by_text("5 of 5", exact=True).wait_for()
+    view.get_by_text("3 of 3", exact=True).wait_for()
     view.get_by_role("button", name="Iteration: play").click()
     view.get_by_role("button", name="Iteration: pause").wait_for()
-    view.get_by_text("5 of 5", exact=True).wait_for()
+    view.get_by_text("3 of 3", exact=True).wait_for()
     page.close()
 
 
@@ -158,7 +158,7 @@ def test_missing_weights_are_reported_inside_the_view(browser: Any) -> None:
     with serve(ModelStore({})) as url:
         page = browser.new_page()
         visit = Visit(page, url, "missing")
-        for view in ("draw", "tweak", "overlap", "votes", "toy", "attack"):
+        for view in ("draw", "tweak", "overlap", "votes", "parts", "toy", "attack"):
             notice = visit.open(view).locator(".notice")
             assert "weights" in notice.inner_text()
             assert visit.page.locator(f"#view-{view} .result:visible").count() == 0
@@ -175,7 +175,7 @@ def test_the_token_in_the_address_opens_the_page_and_is_then_hidden(browser: Any
         visit = Visit(page, url, "token")
         page.goto(f"{url}/?token=secret#clusters")
         visit.wait_idle()
-        assert page.url == f"{url}/#clusters"
+        assert page.url.startswith(f"{url}/#clusters")
         page.reload()
         visit.open("clusters")
         assert not [error for error in visit.errors if "403" in error]
@@ -222,7 +222,7 @@ def test_the_url_without_a_hash_opens_draw(browser: Any, lab: str) -> None:
     page.locator("#view-clusters").wait_for()
     page.locator(".skip").press("Enter")
     assert page.evaluate("document.activeElement.id") == "stage"
-    assert page.url.endswith("#clusters"), "the skip link does not change the URL"
+    assert "#clusters" in page.url, "the skip link does not change the URL"
     page.go_back()
     page.locator("#view-draw").wait_for()
     page.close()

@@ -9,17 +9,20 @@ from torchcaps.training import ModelCard
 
 DIGITS = tuple(str(digit) for digit in range(10))
 TOYS = ("animal", "human", "plane", "truck", "car")
+WHOLES = ("house", "boat", "fish", "ice cream", "tree", "rocket", "truck", "robot")
 SMALL_CNN = {"channels": [4, 4, 4], "hidden": [8, 8]}
 CROP = {"standardize": True, "crop": 32}
 
 CARDS = {
     ("capsnet_small", "mnist"): ModelCard("capsnet_small", {}, 10, 1, (28, 28), DIGITS),
+    ("matrix_capsnet_small", "mnist"): ModelCard("matrix_capsnet_small", {}, 10, 1, (28, 28), DIGITS),
     ("shared_capsnet", "mnist"): ModelCard("shared_capsnet", {}, 10, 1, (28, 28), DIGITS),
     ("pooled_cnn", "mnist"): ModelCard("pooled_cnn", {}, 10, 1, (28, 28), DIGITS),
     ("capsnet_small", "multimnist"): ModelCard("capsnet_small", {}, 10, 1, (36, 36), DIGITS),
     ("capsnet_cnn", "multimnist"): ModelCard("capsnet_cnn", SMALL_CNN, 10, 1, (36, 36), DIGITS),
     ("matrix_capsnet_small", "toys"): ModelCard("matrix_capsnet_small", {}, 5, 2, (32, 32), TOYS, CROP),
     ("pooled_cnn", "toys"): ModelCard("pooled_cnn", {}, 5, 2, (32, 32), TOYS, CROP),
+    ("parts_capsnet", "shapes"): ModelCard("parts_capsnet", {"groups": 6}, 8, 1, (64, 64), WHOLES),
 }
 
 

@@ -43,6 +43,11 @@ def good_request(choose: random.Random) -> tuple[str, dict[str, Any] | None]:
         ("/api/draw", {"image": image}),
         ("/api/tweak", {"pose": [choose.uniform(-1, 1) for _ in range(16)], "target": choose.randrange(10)}),
         ("/api/votes", {"image": image, "routing": choose.choice(["dynamic", "kmeans", "em"])}),
+        ("/api/shapes", None),
+        (
+            "/api/parts",
+            {"parts": [{"kind": 1, "x": choose.uniform(-1, 1), "y": 0, "angle": 30, "scale": 0.3}]},
+        ),
         ("/api/clusters", {"points": points, "kind": choose.choice(["full", "diagonal", "kmeans"])}),
         ("/api/attack", {"image": image, "epsilon": choose.uniform(0, 0.5)}),
         ("/api/overlap", {"image": [[choose.random() for _ in range(36)] for _ in range(36)]}),
@@ -144,7 +149,9 @@ def hostile_bytes(port: int, choose: random.Random) -> bytes:
         {"points": [[0, 0]] * 500, "clusters": 8, "kind": "full"}, {"pose": [10] * 16, "target": -1},
         {f"x{n}": n for n in range(10_000)}, {"image": "x" * 100_000}, {"pose": [1e-320] * 16, "target": 3},
     ]  # fmt: skip
-    endpoint = choose.choice(("draw", "tweak", "votes", "clusters", "attack", "overlap", "toy", "none"))
+    endpoint = choose.choice(
+        ("draw", "tweak", "votes", "clusters", "attack", "overlap", "parts", "toy", "none")
+    )
     return as_bytes(port, f"/api/{endpoint}", choose.choice(values), f"hostile-{choose.randrange(5)}")
 
 

@@ -14,7 +14,7 @@ from torchcaps.data.worlds.toys import CATEGORIES
 from torchcaps.lab import schemas
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.views import attack, clusters, draw, overlap, toy, votes
+from torchcaps.lab.views import attack, clusters, draw, overlap, parts, toy, votes
 from torchcaps.lab.worker import Worker
 
 Session = Annotated[
@@ -62,6 +62,7 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     api = APIRouter(prefix="/api", responses=ERRORS)
     examples_body = schemas.to_json(load_examples())
     toys_body = schemas.to_json(toy.list_toys(store))
+    shapes_body = schemas.to_json(parts.list_shapes())
 
     async def run(
         endpoint: str, client: Sender, view: Callable[..., schemas.Response], *arguments: Any
@@ -121,6 +122,16 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     async def recognize_toy(request: schemas.ToyRequest, client: Client) -> Response:
         """Render a toy, and recognize it with matrix capsules and with a CNN."""
         return await run("toy", client, toy.recognize, store, request)
+
+    @api.get("/shapes", response_model=schemas.ShapesResponse)
+    async def list_shapes() -> Response:
+        """Return the parts and wholes that scenes can be made of."""
+        return json_response(shapes_body)
+
+    @api.post("/parts", response_model=schemas.PartsResponse)
+    async def read_scene(request: schemas.PartsRequest, client: Client) -> Response:
+        """Draw parts, and find parts, wholes and groups in the picture."""
+        return await run("parts", client, parts.read, store, request)
 
     @api.post("/clusters", response_model=schemas.ClustersResponse)
     async def fit_clusters(request: schemas.ClustersRequest, client: Client) -> Response:

@@ -20,12 +20,14 @@ ModelKey = tuple[str, str]
 # (model, data set) of every network that a view uses.
 REQUIRED_MODELS: tuple[ModelKey, ...] = (
     ("capsnet_small", "mnist"),
+    ("matrix_capsnet_small", "mnist"),
     ("shared_capsnet", "mnist"),
     ("pooled_cnn", "mnist"),
     ("capsnet_small", "multimnist"),
     ("capsnet_cnn", "multimnist"),
     ("matrix_capsnet_small", "toys"),
     ("pooled_cnn", "toys"),
+    ("parts_capsnet", "shapes"),
 )
 
 

@@ -79,8 +79,7 @@ class VotesRequest(Request):
     """A digit, and the routing to apply to its votes."""
 
     image: DigitImage
-    routing: Literal["dynamic", "kmeans", "em"] = "dynamic"
-    iterations: Annotated[int, Field(strict=True, ge=1, le=10)] = 3
+    routing: Literal["dynamic", "em", "kmeans"] = "dynamic"
 
 
 class ToyRequest(Request):
@@ -91,6 +90,25 @@ class ToyRequest(Request):
     azimuth: Annotated[float, Field(strict=True, ge=-3600, le=3600, allow_inf_nan=False)]
     elevation: Annotated[float, Field(strict=True, ge=20, le=80, allow_inf_nan=False)]
     lighting: Annotated[int, Field(strict=True, ge=0, le=5)]
+
+
+class ScenePart(Request):
+    """A part to draw: 0 rectangle, 1 triangle, 2 ellipse.
+
+    The image goes from -1 to 1, with y up; the angle is in degrees.
+    """
+
+    kind: Annotated[int, Field(strict=True, ge=0, le=2)]
+    x: Annotated[float, Field(strict=True, ge=-2, le=2, allow_inf_nan=False)]
+    y: Annotated[float, Field(strict=True, ge=-2, le=2, allow_inf_nan=False)]
+    angle: Annotated[float, Field(strict=True, ge=-3600, le=3600, allow_inf_nan=False)]
+    scale: Annotated[float, Field(strict=True, ge=0.02, le=1.5, allow_inf_nan=False)]
+
+
+class PartsRequest(Request):
+    """A scene of parts; later ones are drawn over earlier ones."""
+
+    parts: Annotated[list[ScenePart], FailFast(), Field(max_length=40)]
 
 
 class ClustersRequest(Request):
@@ -175,20 +193,28 @@ class ExamplesResponse(Response):
 
 
 class FieldCenters(Response):
-    """Where the receptive fields lie: the pixel at the center of the first, and the distance to the next."""
+    """The receptive fields: the pixel at the center of the first, the distance to the next, their width."""
 
     first: float
     step: float
+    size: int
 
 
 class DrawResponse(Response):
-    """Class capsules, couplings, and the reconstruction from the longest capsule."""
+    """What each stage of the network computes for a digit.
+
+    `features` are the strongest maps of the first convolution, scaled to 0..1; `primary` has a grid of
+    lengths for each type of primary capsule.
+    """
 
     best: int
     lengths: Row
     reconstruction: Image
     pose: Row
     poses: list[Row]
+    num_features: int
+    features: list[Image]
+    primary: list[Matrix]
     grid: TwoSizes
     field_centers: FieldCenters
     couplings: list[list[Matrix]]
@@ -223,44 +249,34 @@ class OverlapResponse(Response):
     cnn: ScorePair
 
 
-class MeanPoint(Response):
-    """The mean of a class's votes, in the plane."""
-
-    x: float
-    y: float
-    class_: int = Field(serialization_alias="class")
-
-
-class VotePoint(MeanPoint):
-    """The vote of a child capsule for a class, in the plane."""
-
-    child: int
-
-
-class Histogram(Response):
-    """Distances of the votes to their mean, weighted by the coupling; one histogram per class."""
-
-    edges: Row
-    counts: dict[str, Row]
-
-
 class VotesIteration(Response):
-    """The state of the routing after one iteration."""
+    """One iteration of the routing.
 
-    means: list[MeanPoint]
-    weight: Row
+    `activation`, `agreement` (the mean over all votes, by weight) and `share` (of all weight) have one number
+    for each class. `agreements` and `couplings` have a row for each shown class, with one number for each
+    child capsule.
+    """
+
     activation: Row
-    histogram: Histogram
+    agreement: Row
+    share: Row
+    agreements: Matrix
+    couplings: Matrix
 
 
 class VotesResponse(Response):
-    """Votes of the last layer along two principal axes, and the routing's iterations."""
+    """How well the votes of a network's last layer agree with the classes, in each iteration of a routing.
 
-    classes: list[str]
-    best: int
-    points: list[VotePoint]
+    `measure` names what the routing calls agreement. `trained` says whether the network was trained with this
+    routing; otherwise its activations mean nothing.
+    """
+
+    measure: str
+    trained: bool
+    model: str
+    data: str
+    shown: list[int]
     iterations: list[VotesIteration]
-    explained_variance: TwoFractions
 
 
 class TrainingViews(Response):
@@ -304,9 +320,78 @@ class ToyResponse(Response):
     cnn: ClassScores
 
 
-class ClustersIteration(Response):
-    """The mixture model after one iteration."""
+Pose = Annotated[list[float], Field(min_length=4, max_length=4, description="(a, b, x, y), a similarity")]
 
+
+class PartShape(Response):
+    """A kind of part, and its outline in its own coordinates."""
+
+    name: str
+    outline: list[Row]
+
+
+class PlacedPart(Response):
+    """A part inside a whole."""
+
+    kind: int
+    pose: Pose
+
+
+class WholeShape(Response):
+    """A type of whole: where its parts stand, and wrong ways to put them together."""
+
+    name: str
+    parts: list[PlacedPart]
+    scrambled: list[list[PlacedPart]]
+
+
+class ShapesResponse(Response):
+    """What scenes can be made of."""
+
+    parts: list[PartShape]
+    wholes: list[WholeShape]
+    groups: list[str]
+
+
+class FoundGroup(Response):
+    """A group of wholes that was found."""
+
+    name: str
+    kind: int
+    presence: float
+    pose: Pose
+
+
+class FoundWhole(FoundGroup):
+    """A whole that was found, and the number of the group that it belongs to, or -1."""
+
+    group: int
+
+
+class FoundPart(FoundGroup):
+    """A part that was found, and the number of the whole that it belongs to, or -1.
+
+    `votes` has the pose of a whole of each type, as this part expects it.
+    """
+
+    whole: int
+    votes: list[Pose]
+
+
+class PartsResponse(Response):
+    """What the network found; `pixels` is its input, bytes row by row in base64."""
+
+    size: int
+    pixels: str
+    parts: list[FoundPart]
+    wholes: list[FoundWhole]
+    groups: list[FoundGroup]
+
+
+class ClustersIteration(Response):
+    """The mixture model after one iteration; `log_likelihood` is per point, `null` for k-means."""
+
+    log_likelihood: float | None
     means: list[Row]
     covariances: list[Matrix]
     mass: Row
@@ -314,7 +399,7 @@ class ClustersIteration(Response):
 
 
 class ClustersResponse(Response):
-    """The mixture model after each iteration."""
+    """The best of several starts: the mixture model after each iteration."""
 
     iterations: list[ClustersIteration]
 
@@ -349,7 +434,7 @@ def to_list(values: Tensor, digits: int = 4) -> Any:
 def to_json(response: Response) -> bytes:
     """The body of a response.
 
-    >>> to_json(MeanPoint(x=0, y=0.5, class_=7))
-    b'{"x":0.0,"y":0.5,"class":7}'
+    >>> to_json(FieldCenters(first=8, step=2, size=17))
+    b'{"first":8.0,"step":2.0,"size":17}'
     """
-    return response.model_dump_json(by_alias=True).encode()
+    return response.model_dump_json().encode()

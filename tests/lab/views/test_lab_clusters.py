@@ -1,6 +1,7 @@
 """The clusters view agrees with scikit-learn, and degenerate points cause no errors."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,5 +74,13 @@ def test_the_seed_determines_the_result(fit: Fit, blobs: np.ndarray) -> None:
 )
 def test_degenerate_points_give_finite_numbers(fit: Fit, points: list, kind: str) -> None:
     for step in fit(points, clusters=8, kind=kind, iterations=10):
+        assert (step.pop("log_likelihood") is None) == (kind == "kmeans")
         for values in step.values():
             assert np.isfinite(np.array(values)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_the_likelihood_never_falls(fit: Fit, blobs: np.ndarray, kind: str) -> None:
+    steps = fit(blobs, clusters=2, kind=kind, iterations=20, sigma=0.2)
+    values = [step["log_likelihood"] for step in steps]
+    assert all(after >= before - 2e-4 for before, after in pairwise(values))

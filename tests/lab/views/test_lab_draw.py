@@ -27,7 +27,7 @@ def test_draw_returns_the_couplings_on_the_grid(post: Post, store: ModelStore, s
     response = post("draw", image=seven)
     couplings = np.array(response["couplings"])
     assert response["grid"] == [6, 6]
-    assert response["field_centers"] == {"first": 8.0, "step": 2.0}
+    assert response["field_centers"] == {"first": 8.0, "step": 2.0, "size": 17}
     assert couplings.shape == (3, 10, 6, 6)
     assert couplings.min() >= 0
     assert couplings.max() == 1

@@ -1,27 +1,47 @@
+"""The agreement that is shown is the one that decides the couplings of the next iteration."""
+
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+
+from torchcaps.lab.model_store import ModelStore
+from torchcaps.lab.schemas import VotesRequest
+from torchcaps.lab.views.votes import CHOICES, coupling_of, route_image
+from torchcaps.routing import Routing
 
 
-@pytest.mark.parametrize("routing", ["dynamic", "kmeans", "em"])
-def test_votes_returns_every_iteration(
-    post: Callable[..., dict[str, Any]], seven: list[list[float]], routing: str
+@pytest.mark.parametrize("routing", CHOICES)
+def test_votes_returns_every_iteration_of_the_network(
+    post: Callable[..., dict[str, Any]], store: ModelStore, seven: list[list[float]], routing: str
 ) -> None:
-    response = post("votes", image=seven, routing=routing, iterations=4)
-    assert len(response["iterations"]) == 4
-    assert 0 < len(response["points"]) <= 600
-    classes = {point["class"] for point in response["points"]}
-    assert response["best"] in classes
-    assert len(classes) == 3
-    first, second = response["explained_variance"]
-    assert 0 <= second <= first <= 1
+    response = post("votes", image=seven, routing=routing)
+    network = store[CHOICES[routing].network].model
+    assert (
+        len(response["iterations"]) == [m for m in network.modules() if isinstance(m, Routing)][-1].iterations
+    )
+    assert len(set(response["shown"])) == 3
     for step in response["iterations"]:
-        assert len(step["weight"]) == len(response["points"])
-        assert {mean["class"] for mean in step["means"]} == classes
-        assert len(step["activation"]) == 10
-        counts = step["histogram"]["counts"]
-        assert {int(name) for name in counts} == classes
-        total = sum(sum(count) for count in counts.values())
-        assert total == pytest.approx(sum(step["weight"]), rel=1e-2), "every vote is counted"
-    assert all(weight == pytest.approx(0.1) for weight in response["iterations"][0]["weight"])
+        assert len(step["activation"]) == len(step["agreement"]) == len(step["share"]) == 10
+        assert sum(step["share"]) == pytest.approx(1, abs=1e-3)
+        assert [len(row) for row in step["agreements"]] == [len(row) for row in step["couplings"]]
+    first = torch.tensor(response["iterations"][0]["couplings"])
+    torch.testing.assert_close(first, torch.full_like(first, 0.1))
+
+
+@pytest.mark.parametrize("routing", CHOICES)
+def test_agreement_decides_the_next_couplings(
+    store: ModelStore, seven: list[list[float]], routing: str
+) -> None:
+    routed = route_image(store, VotesRequest(image=seven, routing=routing))  # type: ignore[arg-type]
+    logits = torch.zeros(())
+    for step, after in zip(routed.steps, routed.steps[1:]):
+        agreement = routed.agreement(step)
+        if routing == "dynamic":
+            logits = logits + agreement
+        elif routing == "kmeans":
+            logits = agreement / 0.1
+        else:
+            logits = agreement + step.activation[0, 0].log()
+        torch.testing.assert_close(logits.softmax(1), coupling_of(after), atol=1e-4, rtol=1e-3)

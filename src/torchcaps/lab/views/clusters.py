@@ -11,18 +11,30 @@ from torchcaps.votes import SharedVotes
 
 # Smallest variance of a cluster: σ = 0.01, which is still visible on a plane of about 3 × 2.
 MIN_VARIANCE = 1e-4
+# One start in three finds long clusters, so several are tried and the best one is returned.
+STARTS = 12
 
 
 @torch.no_grad()
 def fit(request: ClustersRequest) -> ClustersResponse:
-    """Fit clusters to points; every point votes for every cluster with its own position."""
+    """Fit clusters to points from several starts, and return the best fit."""
     points = torch.tensor(request.points, dtype=torch.float64)
-    weight = torch.eye(2, dtype=points.dtype).expand(request.clusters, 2, 2)
-    votes = SharedVotes(points[None], weight)
     routing = choose_routing(request)
-    activation = torch.ones(1, len(points), dtype=points.dtype)
-    steps = routing.history(votes, activation, start=initial_assignment(votes, request))
-    return ClustersResponse(iterations=[describe(routing, votes, step) for step in steps])
+    steps = run(routing, points, initial_assignments(points, request))
+    best = int(score(routing, points, steps[-1]).argmax())
+    return ClustersResponse(iterations=[describe(routing, points, select(step, best)) for step in steps])
+
+
+def run(routing: Routing, points: Tensor, starts: Tensor) -> list[RoutingOutput]:
+    """Route points `[N, 2]` from each start `[S, 1, N, clusters]`, all at once."""
+    activation = torch.ones(len(starts), len(points), dtype=points.dtype)
+    return routing.history(point_votes(points, starts), activation, start=starts)
+
+
+def point_votes(points: Tensor, coupling: Tensor) -> SharedVotes:
+    """Every point votes for every cluster with its own position, in each row of `coupling`."""
+    weight = torch.eye(2, dtype=points.dtype).expand(coupling.shape[-1], 2, 2)
+    return SharedVotes(points.expand(len(coupling), -1, -1), weight)
 
 
 def choose_routing(request: ClustersRequest) -> Routing:
@@ -39,40 +51,77 @@ def choose_routing(request: ClustersRequest) -> Routing:
     )
 
 
-def initial_assignment(votes: SharedVotes, request: ClustersRequest) -> Tensor:
-    """Soft assignments `[1, 1, points, clusters]` to centers chosen by k-means++.
+def initial_assignments(points: Tensor, request: ClustersRequest) -> Tensor:
+    """Assignments `[STARTS, 1, points, clusters]` to centers chosen by k-means++.
 
-    With uniform assignments all clusters would stay identical.
+    With uniform assignments all clusters would stay identical. Every other start is softer, which suits large
+    clusters.
     """
-    points = votes.pose[0]
     generator = torch.Generator().manual_seed(request.seed)
+    centers = torch.stack([choose_centers(points, request.clusters, generator) for _ in range(STARTS)])
+    distance = torch.cdist(points.expand(STARTS, -1, -1), points[centers]).square().unsqueeze(1)
+    votes = point_votes(points, distance)
+    if request.kind == "kmeans":
+        return votes.hard(-distance)
+    variance = points.var(0, correction=0).mean() / request.clusters
+    softness = torch.ones(STARTS, 1, 1, 1, dtype=points.dtype)
+    softness[::2] = 0.1
+    return votes.softmax(-distance / (2 * softness * variance.clamp(min=MIN_VARIANCE)))
+
+
+def choose_centers(points: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
+    """Indices of points that are far from each other, at random."""
     centers = torch.randint(len(points), (1,), generator=generator)
-    for _ in range(1, request.clusters):
+    for _ in range(1, clusters):
         distance = torch.cdist(points, points[centers]).square().amin(1)
         # All distances are 0 if there are fewer distinct points than clusters: then any point will do.
         probability = distance if float(distance.sum()) > 0 else torch.ones_like(distance)
         centers = torch.cat([centers, torch.multinomial(probability, 1, generator=generator)])
-    distance = torch.cdist(points, points[centers]).square()
-    if request.kind == "kmeans":
-        return votes.hard(-distance[None, None])
-    variance = points.var(0, correction=0).mean() / request.clusters
-    return votes.softmax(-distance[None, None] / (2 * variance.clamp(min=MIN_VARIANCE)))
+    return centers
 
 
-def describe(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> ClustersIteration:
-    """Means, covariances, fractions of the points and assignments after one iteration."""
+def select(step: RoutingOutput, start: int) -> RoutingOutput:
+    """One start of an iteration."""
     assert step.coupling is not None
+    one = slice(start, start + 1)
+    return RoutingOutput(step.pose[one], step.activation[one], step.logits[one], step.coupling[one])
+
+
+def score(routing: Routing, points: Tensor, step: RoutingOutput) -> Tensor:
+    """How good the fit from each start is, `[S]`: for k-means minus the mean squared distance."""
+    if isinstance(routing, EMRouting):
+        return log_likelihood(routing, points, step)
+    assert step.coupling is not None
+    distance = torch.cdist(points.expand(len(step.pose), -1, -1), step.pose[:, 0]).square()
+    return -(step.coupling[:, 0] * distance).sum(-1).mean(-1)
+
+
+def log_likelihood(routing: EMRouting, points: Tensor, step: RoutingOutput) -> Tensor:
+    """The mean log density of the points under each mixture, `[S]`."""
+    assert step.coupling is not None
+    spread = covariances(routing, points, step)
+    mixing = step.coupling[:, 0].mean(1).clamp(min=1e-12).log()
+    gaussians = torch.distributions.MultivariateNormal(step.pose[:, 0], spread)
+    density = gaussians.log_prob(points[:, None, None]) + mixing  # [N, S, clusters]
+    return density.logsumexp(-1).mean(0)
+
+
+def describe(routing: Routing, points: Tensor, step: RoutingOutput) -> ClustersIteration:
+    """Means, covariances, fractions of the points and assignments after one iteration from one start."""
+    assert step.coupling is not None
+    likelihood = log_likelihood(routing, points, step) if isinstance(routing, EMRouting) else None
     return ClustersIteration(
+        log_likelihood=None if likelihood is None else round(float(likelihood), 4),
         means=to_list(step.pose[0, 0]),
-        covariances=to_list(covariances(routing, votes, step), 6),
+        covariances=to_list(covariances(routing, points, step)[0], 6),
         mass=to_list(step.coupling[0, 0].mean(0)),
         assignment=to_list(step.coupling[0, 0], 3),
     )
 
 
-def covariances(routing: Routing, votes: SharedVotes, step: RoutingOutput) -> Tensor:
-    """The covariances `[clusters, 2, 2]` that the routing fits; 0 for k-means, which has none."""
+def covariances(routing: Routing, points: Tensor, step: RoutingOutput) -> Tensor:
+    """The covariances `[S, clusters, 2, 2]` that the routing fits; 0 for k-means, which has none."""
     assert step.coupling is not None
     if not isinstance(routing, EMRouting):
-        return votes.pose.new_zeros(votes.parents, 2, 2)
-    return routing.covariances(votes, step.coupling)[0, 0]
+        return points.new_zeros(len(step.pose), step.pose.shape[2], 2, 2)
+    return routing.covariances(point_votes(points, step.coupling), step.coupling)[:, 0]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
 from torchcaps.lab.introspection import Inspection, class_capsules, inspect_last_layer
@@ -37,12 +37,16 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
     if reconstruction is None:
         reconstruction = network.model.reconstruct(capsules, torch.tensor([best]))
     poses = to_list(capsules.pose[0])
+    maps = feature_maps(network.model, network.prepare(request.image))
     return DrawResponse(
         best=best,
         lengths=to_list(capsules.activation[0]),
         reconstruction=to_list(reconstruction[0, 0]),
         pose=poses[best],
         poses=poses,
+        num_features=len(maps),
+        features=to_list(strongest(maps), 2),
+        primary=to_list(inspection.children.activation[0].permute(2, 0, 1), 3),
         grid=list(inspection.children.activation.shape[1:3]),
         field_centers=field_centers(network.model),
         couplings=couplings(inspection),
@@ -50,18 +54,36 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
     )
 
 
+@torch.no_grad()
+def feature_maps(model: Model, image: Tensor) -> Tensor:
+    """What the first convolution computes for one image, `[channels, H, W]`."""
+    convolution = next(module for module in model.modules() if isinstance(module, nn.Conv2d))
+    return torch.relu(convolution(image))[0]
+
+
+def strongest(maps: Tensor, count: int = 8) -> Tensor:
+    """The maps with the largest sums in the order of their channels; the largest value of all is scaled to 1.
+
+    >>> strongest(torch.stack([torch.full((2, 2), value) for value in (0.0, 4.0, 1.0, 2.0)]), 2)[:, 0, 0]
+    tensor([1.0000, 0.5000])
+    """
+    chosen = maps[maps.sum((1, 2)).topk(min(count, len(maps))).indices.sort().values]
+    return chosen / chosen.amax().clamp(min=1e-12)
+
+
 def field_centers(model: Model) -> FieldCenters:
     """Where the receptive fields of the primary capsules lie in the image.
 
     >>> from torchcaps.models import create_model
     >>> field_centers(create_model("capsnet_small"))
-    FieldCenters(first=8.0, step=2.0)
+    FieldCenters(first=8.0, step=2.0, size=17)
     """
-    first, step = 0.0, 1
+    first, step, size = 0.0, 1, 1
     for conv in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
         first += step * ((conv.kernel_size[0] - 1) / 2 - int(conv.padding[0]))
+        size += step * (conv.kernel_size[0] - 1)
         step *= conv.stride[0]
-    return FieldCenters(first=first, step=step)
+    return FieldCenters(first=first, step=step, size=size)
 
 
 @torch.no_grad()

@@ -1,168 +1,140 @@
-"""Votes: the votes of the last layer in the plane, and the iterations of a routing algorithm on them."""
+"""Votes: how well the votes of the last layer agree with each class, in every iteration of a routing."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from torchcaps.lab.introspection import inspect_last_layer
-from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.schemas import (
-    Histogram,
-    MeanPoint,
-    VotePoint,
-    VotesIteration,
-    VotesRequest,
-    VotesResponse,
-    to_list,
-)
-from torchcaps.models.matrix_capsnet import TRAINABLE_EM
-from torchcaps.routing import Routing, RoutingOutput, create_routing
-from torchcaps.routing.base import weighted_mean
+from torchcaps.lab.model_store import ModelKey, ModelStore
+from torchcaps.lab.schemas import VotesIteration, VotesRequest, VotesResponse, to_list
+from torchcaps.routing import EMRouting, KMeansRouting, Routing, RoutingOutput, create_routing
 from torchcaps.routing.kmeans import unit
-from torchcaps.votes import DenseVotes, Votes
+from torchcaps.votes import Votes, agreement
 
-MODEL = ("capsnet_small", "mnist")
-SHOWN_CLASSES, SHOWN_CHILDREN, BINS = 3, 200, 24
+SHOWN_CLASSES = 3
 
-# The network was trained with dynamic routing, not with the other two. k-means gets a temperature at which
-# clusters form, EM the constants of the matrix capsule networks.
-ROUTINGS: dict[str, dict[str, Any]] = {
-    "dynamic": {},
-    "kmeans": {"metric": "cosine", "temperature": 0.1},
-    "em": TRAINABLE_EM,
+
+class Choice(NamedTuple):
+    """A routing that can be chosen.
+
+    Attributes:
+        network: whose votes are routed.
+        measure: what the routing calls agreement.
+        options: of a routing that replaces the network's own; `None` for the one it was trained with.
+    """
+
+    network: ModelKey
+    measure: str
+    options: dict[str, Any] | None = None
+
+
+# No network that was trained with k-means comes with the package. At this temperature clusters form.
+CHOICES = {
+    "dynamic": Choice(("capsnet_small", "mnist"), "scalar product"),
+    "em": Choice(("matrix_capsnet_small", "mnist"), "log density"),
+    "kmeans": Choice(("capsnet_small", "mnist"), "cosine", {"metric": "cosine", "temperature": 0.1}),
 }
 
 
-class Plane(NamedTuple):
-    """Two principal axes.
+class Routed(NamedTuple):
+    """The votes for one image and what a routing made of them.
 
     Attributes:
-        origin: weighted mean of the rows, `[D]`.
-        axes: the two directions, `[D, 2]`.
-        explained_variance: fraction of the weighted variance along each axis.
+        routing: the routing.
+        votes: of the last layer.
+        activation: of the children `[1, N]`.
+        steps: the iterations.
     """
 
-    origin: Tensor
-    axes: Tensor
-    explained_variance: list[float]
+    routing: Routing
+    votes: Votes
+    activation: Tensor
+    steps: list[RoutingOutput]
 
-    def project(self, rows: Tensor) -> Any:
-        """Coordinates of rows `[..., D]` as nested lists `[..., 2]`."""
-        return to_list((rows - self.origin) @ self.axes)
+    def agreement(self, step: RoutingOutput) -> Tensor:
+        """How well each vote agrees with its class, `[children, classes]`."""
+        return measure_agreement(self.routing, self.votes, self.activation, step)
+
+    def weight(self, step: RoutingOutput) -> Tensor:
+        """How much each vote counts, `[children, classes]`: coupling, times activation where that is used."""
+        assert step.coupling is not None
+        if not self.routing.uses_activation:
+            return step.coupling[0, 0]  # the length of a vote includes the activation already
+        return step.coupling[0, 0] * self.votes.gather(self.activation)[0, 0].unsqueeze(-1)
 
 
 @torch.no_grad()
 def route(store: ModelStore, request: VotesRequest) -> VotesResponse:
-    """Route the votes for a digit; return those of the strongest children for the three best classes."""
-    network = store[MODEL]
-    _, layer, children = inspect_last_layer(network.model, network.prepare(request.image))
-    votes = layer.votes(children)
-    if request.routing == "em":
-        votes = unit_votes(votes)
-    activation = children.activation.flatten(1)
-    steps = choose_routing(request, layer.routing).history(votes, activation)
-
-    vote = votes.tensor()  # [1, 1, children, classes, D]
-    ranking = steps[-1].activation[0, 0].argsort(descending=True)
-    classes = ranking[:SHOWN_CLASSES]
-    strongest = activation[0].argsort(descending=True)[:SHOWN_CHILDREN]
-    shown = vote[0, 0][strongest][:, classes]  # [strongest, shown classes, D]
-    # Axes of the votes with a high final weight: the others point in all directions.
-    weights = [shown_coupling(step, strongest, classes) for step in steps]
-    importance = weights[-1] * activation[0, strongest].unsqueeze(1)
-    plane = principal_axes(shown.flatten(0, 1), importance.flatten())
-
-    means = [vote_mean(request.routing, step, vote)[classes] for step in steps]
-    distances = torch.stack([(shown - mean).norm(dim=-1) for mean in means])
-    edges = torch.linspace(0, max(float(distances.max()), 1e-6), BINS + 1)
-    labels = classes.tolist()
+    """Route the votes for a digit; return the agreements of all votes for the three best classes."""
+    choice = CHOICES[request.routing]
+    routed = route_image(store, request)
+    mean = [mean_agreement(routed, step) for step in routed.steps]
+    trained = choice.options is None
+    score = routed.steps[-1].activation[0, 0] if trained else mean[-1]
+    shown = score.argsort(descending=True)[:SHOWN_CLASSES]
     return VotesResponse(
-        classes=list(network.card.classes),
-        best=int(ranking[0]),
-        points=[
-            VotePoint(x=x, y=y, class_=label, child=child)
-            for child, row in zip(strongest.tolist(), plane.project(shown))
-            for label, (x, y) in zip(labels, row)
-        ],
+        measure=choice.measure,
+        trained=trained,
+        model=choice.network[0],
+        data=choice.network[1],
+        shown=shown.tolist(),
         iterations=[
             VotesIteration(
-                means=[
-                    MeanPoint(x=x, y=y, class_=label) for label, (x, y) in zip(labels, plane.project(mean))
-                ],
-                weight=to_list(weight.flatten()),
                 activation=to_list(step.activation[0, 0]),
-                histogram=histogram(distance, weight, edges, labels),
+                agreement=to_list(average),
+                share=to_list(routed.weight(step).sum(0) / routed.weight(step).sum()),
+                agreements=to_list(routed.agreement(step).T[shown], 3),
+                couplings=to_list(coupling_of(step).T[shown], 3),
             )
-            for step, mean, weight, distance in zip(steps, means, weights, distances)
+            for step, average in zip(routed.steps, mean)
         ],
-        explained_variance=plane.explained_variance,
     )
 
 
-def choose_routing(request: VotesRequest, trained: Routing) -> Routing:
-    """The requested routing; dynamic routing is the network's own with another number of iterations."""
-    options = dict(ROUTINGS[request.routing])
-    if request.routing == "dynamic":
-        names = ("update", "leaky", "squash")
-        options |= {name: getattr(trained, name) for name in names if hasattr(trained, name)}
-    return create_routing(request.routing, iterations=request.iterations, **options)
+@torch.no_grad()
+def route_image(store: ModelStore, request: VotesRequest) -> Routed:
+    """Run the network up to its last layer, and route the votes; the network's own number of iterations."""
+    choice = CHOICES[request.routing]
+    network = store[choice.network]
+    _, layer, children = inspect_last_layer(network.model, network.prepare(request.image))
+    routing = layer.routing
+    if choice.options is not None:
+        routing = create_routing(request.routing, iterations=routing.iterations, **choice.options)
+    votes, activation = layer.votes(children), children.activation.flatten(1)
+    return Routed(routing, votes, activation, routing.history(votes, activation))
 
 
-def shown_coupling(step: RoutingOutput, children: Tensor, classes: Tensor) -> Tensor:
-    """The couplings `[children, classes]` of the children and classes that are shown."""
+def measure_agreement(routing: Routing, votes: Votes, activation: Tensor, step: RoutingOutput) -> Tensor:
+    r"""What the routing compares, `[children, classes]`; it decides the couplings of the next iteration.
+
+    - dynamic routing: the scalar product of vote and class capsule, :math:`\langle \hat u_{ij}, v_j \rangle`;
+    - k-means: their cosine;
+    - EM: the logarithm of the density of the class's Gaussian at the vote, :math:`\ln p_j(V_{ij})`.
+    """
+    vote = votes.tensor()
+    if isinstance(routing, KMeansRouting):
+        return agreement(unit(vote), unit(step.pose))[0, 0]
+    if not isinstance(routing, EMRouting):
+        return agreement(vote, step.pose)[0, 0]
     assert step.coupling is not None
-    return step.coupling[0, 0][children][:, classes]
+    weight = step.coupling * votes.gather(activation).unsqueeze(-1)
+    share = (weight / weight.sum(2, keepdim=True).clamp(min=1e-12)).unsqueeze(-1)
+    square = (vote - step.pose.unsqueeze(2)).square()
+    variance = (share * square).sum(2, keepdim=True) + routing.gaussian.epsilon
+    return (-(square / variance + variance.log() + math.log(2 * math.pi)) / 2).sum(-1)[0, 0]
 
 
-def unit_votes(votes: Votes) -> DenseVotes:
-    """Votes scaled to length 1: EM would take short votes, which are all close to 0, for perfect agreement.
-
-    >>> votes = unit_votes(DenseVotes(torch.ones(1, 2, 1), torch.full((2, 3, 1, 4), 5.0)))
-    >>> votes.tensor().shape, votes.tensor().norm(dim=-1).mean().round(decimals=3)
-    (torch.Size([1, 1, 2, 3, 4]), tensor(1.))
-    """
-    vote = unit(votes.tensor()[0, 0])
-    return DenseVotes(vote.new_ones(1, len(vote), 1), vote.unsqueeze(2))
+def mean_agreement(routed: Routed, step: RoutingOutput) -> Tensor:
+    """The mean agreement with each class over all votes, each with its weight, `[classes]`."""
+    weight = routed.weight(step)
+    return (weight * routed.agreement(step)).sum(0) / weight.sum(0).clamp(min=1e-12)
 
 
-def vote_mean(routing: str, step: RoutingOutput, vote: Tensor) -> Tensor:
-    """The mean of each class's votes, `[classes, D]`.
-
-    k-means and EM return it as the pose. Dynamic routing squashes its sum of votes, so there it is computed
-    from the couplings.
-    """
-    if routing != "dynamic":
-        return step.pose[0, 0]
+def coupling_of(step: RoutingOutput) -> Tensor:
+    """The couplings `[children, classes]`."""
     assert step.coupling is not None
-    return weighted_mean(vote, step.coupling)[0][0, 0]
-
-
-def principal_axes(rows: Tensor, weight: Tensor) -> Plane:
-    """The two main directions of weighted rows `[N, D]`.
-
-    >>> rows = torch.tensor([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0], [4.0, 0.0, 1.0]])
-    >>> principal_axes(rows, torch.ones(3)).explained_variance
-    [1.0, 0.0]
-    """
-    share = (weight / weight.sum().clamp(min=1e-12)).double()
-    mean = share @ rows.double()
-    centered = rows.double() - mean
-    variances, directions = torch.linalg.eigh((share.unsqueeze(1) * centered).T @ centered)
-    axes = directions[:, -2:].flip(1)
-    # The sign of an eigenvector is arbitrary: fix it, or the picture would flip from one image to the next.
-    axes = axes * torch.where(axes.gather(0, axes.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
-    variances = variances.clamp(min=0)
-    explained = variances.flip(0)[:2] / variances.sum().clamp(min=1e-30)
-    return Plane(mean.to(rows.dtype), axes.to(rows.dtype), to_list(explained))
-
-
-def histogram(distance: Tensor, weight: Tensor, edges: Tensor, labels: list[int]) -> Histogram:
-    """Histograms of distances `[children, classes]` to the mean, one per class."""
-    counts = {
-        str(label): to_list(torch.histogram(distance[:, column], bins=edges, weight=weight[:, column]).hist)
-        for column, label in enumerate(labels)
-    }
-    return Histogram(edges=to_list(edges, 5), counts=counts)
+    return step.coupling[0, 0]

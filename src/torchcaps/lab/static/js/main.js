@@ -13,6 +13,7 @@ const LOADERS = {
   tweak: () => import("./views/tweak.js"),
   overlap: () => import("./views/overlap.js"),
   votes: () => import("./views/votes.js"),
+  parts: () => import("./views/parts.js"),
   toy: () => import("./views/toy.js"),
   clusters: () => import("./views/clusters.js"),
   attack: () => import("./views/attack.js"),

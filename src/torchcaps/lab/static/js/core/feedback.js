@@ -27,9 +27,9 @@ export function showStatus(text) {
 export function createNotice(viewStage) {
   const element = h("p", { class: "notice", role: "status", hidden: true });
   viewStage.prepend(element);
-  return (message) => {
+  return (message, ...more) => {
     element.hidden = !message;
-    element.textContent = message ?? "";
+    element.replaceChildren(message ?? "", ...more);
     viewStage.classList.toggle("missing", Boolean(message));
   };
 }
@@ -37,7 +37,8 @@ export function createNotice(viewStage) {
 // The notice of a view that uses the drawing: it asks for one if there is none.
 export function createImageNotice(viewStage) {
   const notice = createNotice(viewStage);
-  return (message) => notice(currentImage() ? message : "There is no drawing yet: draw a digit in Draw first.");
+  const link = h("a", { href: "#draw" }, "Draw a digit");
+  return (message) => (currentImage() ? notice(message) : notice("There is no drawing yet. ", link));
 }
 
 // A large result with a short explanation; screen readers announce it when it changes.

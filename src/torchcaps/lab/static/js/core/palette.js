@@ -24,7 +24,7 @@ export function color(name) {
 }
 
 export function category(index) {
-  return `var(--c${index % 10})`;
+  return `var(--c${index % 8})`;
 }
 
 export function mix(from, to, share) {

@@ -4,7 +4,7 @@ const tabs = [...document.querySelectorAll('[role="tab"]')];
 const names = tabs.map((tab) => tab.hash.slice(1));
 
 export function currentName() {
-  const name = location.hash.slice(1);
+  const [name] = location.hash.slice(1).split("?");
   return names.includes(name) ? name : names[0];
 }
 
@@ -14,7 +14,10 @@ export function select(name) {
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !selected;
-    if (selected) scrollToTab(tab);
+    if (selected) {
+      scrollToTab(tab);
+      document.title = `${tab.textContent} · torchcaps lab`;
+    }
   }
 }
 
@@ -45,6 +48,6 @@ export function listen(onChange) {
     location.hash = tabs[next].hash;
   });
   addEventListener("hashchange", () => {
-    if (!location.hash || names.includes(location.hash.slice(1))) onChange(currentName());
+    if (!location.hash || names.includes(location.hash.slice(1).split("?")[0])) onChange(currentName());
   });
 }

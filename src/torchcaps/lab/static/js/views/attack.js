@@ -3,16 +3,19 @@
 import { latestOnly } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
+import { networkLine } from "../core/networks.js";
+import { keepSettings, numberOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
 import { createSlider } from "../widgets/slider.js";
 
 const NAMES = { capsules: "Capsules", cnn: "CNN" };
+const MODELS = { capsules: "shared_capsnet", cnn: "pooled_cnn" };
 
 export function create(stage) {
   const epsilon = createSlider({
-    label: "ε, the maximum change of a pixel", min: 0, max: 0.5, step: 0.01, value: 0.1,
+    label: "ε, the maximum change of a pixel", min: 0, max: 0.5, step: 0.01, value: numberOf("attack", "epsilon", [0, 0.5], 0.1),
     format: (value) => `${value.toFixed(2)} of 1`, onInput: send,
   });
   const original = figure(createImage({ label: "Your drawing", resolution: 168 }), "Your drawing");
@@ -29,9 +32,10 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, original.element, h("div", { class: "tool grow" }, epsilon.element)),
     ...networks.map(({ key, attacked, change, verdict, bars }) =>
       card("w6 result", NAMES[key], "attacked with its own gradient",
-        verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element)),
+        verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element,
+        networkLine(MODELS[key], "mnist").element)),
     h("p", { class: "w12 soft small result" },
-      "Orange: ink was added; blue: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too."),
+      "These capsules are another network than in Draw, with shared weights. Orange: ink was added; blue: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too."),
   );
 
   const notice = createImageNotice(stage);
@@ -55,6 +59,7 @@ export function create(stage) {
       return;
     }
     original.draw(ink(currentImage()));
+    keepSettings("attack", { epsilon: epsilon.value });
     query({ image: currentImage(), epsilon: epsilon.value });
   }
 

@@ -3,7 +3,9 @@
 import { latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { keepSettings, numberOf, recall, remember, settingOf } from "../core/settings.js";
 import { createChoices } from "../widgets/choices.js";
+import { createCurve } from "../widgets/curve.js";
 import { createPlane } from "../widgets/plane.js";
 import { createPlayer } from "../widgets/player.js";
 import { createSlider } from "../widgets/slider.js";
@@ -23,33 +25,36 @@ const MAX_POINTS = 500;
 
 export function create(stage) {
   let points = [];
+  const past = []; // the points before each change, for Undo
   let steps = [];
-  let seed = 0;
+  let seed = numberOf("clusters", "seed", [0, 1e9], 0);
   let showLast = true;
 
   const plane = createPlane({
     label: "Points and clusters: click, or use the arrow keys and Enter, to add a point", onAdd: add,
   });
   const player = createPlayer({ label: "Iteration", delay: 350, onChange: draw });
+  const curve = createCurve("Log-likelihood per point in each iteration");
   const verdict = createVerdict();
-  const description = h("p", { class: "soft small" }, DESCRIPTIONS.full);
-  const kind = createChoices({ label: "Covariance of the clusters", options: KINDS, value: "full", onChange: kindChanged });
-  const clusters = createSlider({ label: "Clusters", min: 1, max: 8, step: 1, value: 3, onInput: refit });
+  const description = h("p", { class: "soft small" }, "");
+  const kind = createChoices({ label: "Covariance of the clusters", options: KINDS, value: settingOf("clusters", "kind", Object.keys(DESCRIPTIONS), "full"), onChange: kindChanged });
+  description.textContent = DESCRIPTIONS[kind.value];
+  const clusters = createSlider({ label: "Clusters", min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
   const sigma = createSlider({
-    label: "σ", min: 0.02, max: 1, step: 0.01, value: 0.2, format: (value) => value.toFixed(2), onInput: refit,
+    label: "σ", min: 0.02, max: 1, step: 0.01, value: numberOf("clusters", "sigma", [0.02, 1], 0.2), format: (value) => value.toFixed(2), onInput: refit,
   });
-  const iterations = createSlider({ label: "Iterations", min: 1, max: 50, step: 1, value: 15, onInput: refit });
+  const iterations = createSlider({ label: "Iterations", min: 1, max: 50, step: 1, value: numberOf("clusters", "iterations", [1, 50], 30), onInput: refit });
   const sets = h("div", { class: "row" }, SET_NAMES.map((name) => button(name, () => load(name))));
 
   stage.append(
     h("div", { class: "w12 toolbar" }, kind.element, description),
-    card("w8 wide-first", "The plane", "click to add a point", plane.element, player.element),
+    card("w8 wide-first", "The plane", "click to add a point", plane.element, player.element, curve.element),
     card("w4 wide-first", "Points and clusters", null, verdict.element,
       clusters.element, sigma.element, iterations.element,
       h("div", { class: "row" }, button("New start", restart, "main"), button("Undo", undo), button("Clear", clear)),
       h("p", { class: "small soft" }, "Point sets"), sets),
   );
-  sigma.element.hidden = true;
+  sigma.element.hidden = kind.value !== "fixed";
 
   const query = latestOnly("api/clusters", stage, (response, body) => {
     if (body.points !== points) return;
@@ -62,10 +67,11 @@ export function create(stage) {
   function send(play) {
     player.stop();
     showLast = !play || matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const settings = { clusters: clusters.value, kind: kind.value, iterations: iterations.value, sigma: sigma.value, seed };
+    keepSettings("clusters", settings);
+    remember("points", points);
     if (points.length >= 2) {
-      query({
-        points, clusters: clusters.value, kind: kind.value, iterations: iterations.value, sigma: sigma.value, seed,
-      });
+      query({ points, ...settings });
     } else {
       steps = [];
       player.load(1, 0);
@@ -76,11 +82,18 @@ export function create(stage) {
     const step = steps[index] ?? null;
     const fits = step?.assignment.length === points.length;
     plane.draw(points, fits ? step : null);
-    const sizes = fits ? `in clusters of ${clusterSizes(step, points.length)}` : "";
+    const likelihood = fits && step.log_likelihood !== null ? `; log-likelihood ${step.log_likelihood.toFixed(2)} per point` : "";
+    const sizes = fits ? `in clusters of ${clusterSizes(step, points.length)}${likelihood}` : "";
+    curve.show(fits ? steps.map((each) => each.log_likelihood) : [], index);
     verdict.set(points.length === 1 ? "1 point" : `${points.length} points`, points.length < 2 ? "add two or more" : sizes);
   }
 
   function change(next, play = false) {
+    past.push(points);
+    show(next, play);
+  }
+
+  function show(next, play = false) {
     points = next;
     draw(player.index);
     send(play);
@@ -91,9 +104,9 @@ export function create(stage) {
   }
 
   function load(name) {
-    const set = makeSet(name);
-    clusters.set(set.clusters);
     seed += 1;
+    const set = makeSet(name, seed);
+    clusters.set(set.clusters);
     change(set.points, true);
   }
 
@@ -104,11 +117,17 @@ export function create(stage) {
   }
 
   function refit() { send(false); }
-  function undo() { change(points.slice(0, -1)); }
-  function clear() { change([]); }
+  function undo() { if (past.length) show(past.pop()); }
+  function clear() { if (points.length) change([]); }
   function restart() { seed += 1; send(true); }
 
-  load(SET_NAMES[0]);
+  const saved = recall("points");
+  if (saved?.length) show(saved);
+  else {
+    const set = makeSet(SET_NAMES[0], seed);
+    clusters.set(set.clusters);
+    show(set.points, true);
+  }
   return { hide: player.stop };
 }
 

@@ -3,6 +3,7 @@
 import { latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { networkLine } from "../core/networks.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, layers } from "../widgets/canvas_image.js";
 import { createDigitPair } from "../widgets/digit_pair.js";
@@ -22,7 +23,7 @@ export async function create(stage) {
   const both = figure(createImage({ label: "Both reconstructions" }), "Both, overlaid");
   const single = INKS.map(() => figure(createImage({ label: "One reconstruction" }), ""));
   const capsuleBars = createBars({ labels: DIGITS, label: "Capsule lengths" });
-  const cnnBars = createBars({ labels: DIGITS, label: "Scores of the convolutional network" });
+  const cnnBars = createBars({ labels: DIGITS, label: "Scores of the convolutional network", max: 0.5 });
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
 
@@ -30,14 +31,16 @@ export async function create(stage) {
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
   stage.append(
     card("w4 tall", "Two digits", "drag to move them", pair.element,
-      h("div", { class: "row" }, button("New pair", newPair), button("Move apart", pair.separate)),
+      h("div", { class: "row" }, button("New pair", newPair), button("Least overlap", pair.separate)),
       pair.handles[0], thumbs[0].element, pair.handles[1], thumbs[1].element),
     card("w8 result", "Two reconstructions", "each from one capsule",
       h("div", { class: "three" }, both.element, single.map((picture) => picture.element))),
-    card("w4 result", "Capsules", "the two longest; each length is from 0 to 1",
-      capsuleVerdict.element, capsuleBars.element),
-    card("w4 result", "CNN", "the two highest scores; all scores add up to 1",
-      cnnVerdict.element, cnnBars.element),
+    card("w4 result", "Capsules", "the two longest; a full bar is a length of 1",
+      capsuleVerdict.element, capsuleBars.element, networkLine("capsnet_small", "multimnist").element),
+    card("w4 result", "CNN", "the two highest; a full bar is 0.5",
+      cnnVerdict.element, cnnBars.element, networkLine("capsnet_cnn", "multimnist").element,
+      h("p", { class: "soft small" },
+        "These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each.")),
   );
 
   const query = latestOnly("api/overlap", stage, ({ capsules, cnn }, { labels }) => {
@@ -68,12 +71,17 @@ export async function create(stage) {
     choose(first, other);
   }
 
+  const examples = oneOfEach(digits);
+
+  // A digit that has no button replaces the one of its class.
   function choose(first, second) {
-    [first, second].forEach((digit, which) => { thumbs[which].mark(digit); pair.set(which, digit); });
+    [first, second].forEach((digit, which) => {
+      thumbs[which].show(examples.map((example) => (example.label === digit.label ? digit : example)));
+      thumbs[which].mark(digit);
+      pair.set(which, digit);
+    });
   }
 
-  const examples = oneOfEach(digits);
-  for (const row of thumbs) row.show(examples);
   choose(examples[4 % examples.length], examples[3 % examples.length]);
 
   return {};
@@ -90,6 +98,12 @@ function marks(order) {
 }
 
 function showVerdict(verdict, labels, predictions) {
+  if (labels[0] === labels[1]) { // there is one score for each class, so a class cannot be named twice
+    const found = predictions.includes(labels[0]);
+    verdict.set(found ? String(labels[0]) : `${predictions[0]} and ${predictions[1]}`,
+      found ? `correct; two digits of one class count once` : "wrong; two digits of one class count once");
+    return;
+  }
   const correct = predictions.filter((digit) => labels.includes(digit)).length;
-  verdict.set(`${predictions[0]} and ${predictions[1]}`, RESULTS[Math.min(correct, new Set(labels).size)]);
+  verdict.set(`${predictions[0]} and ${predictions[1]}`, RESULTS[correct]);
 }

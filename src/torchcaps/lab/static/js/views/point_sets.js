@@ -1,19 +1,30 @@
-// Random point sets for clustering.
+// Random point sets for clustering; the same seed gives the same points.
 
-function normal() {
-  return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+// Numbers from 0 to 1: mulberry32, a generator of 32 bits.
+function generator(seed) {
+  let state = (seed * 2654435761) >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }
 
-function blob(count, [x, y], [long, short], degrees = 0) {
+function normal(random) {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+function blob(random, count, [x, y], [long, short], degrees = 0) {
   const [cos, sin] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
   return Array.from({ length: count }, () => {
-    const [u, v] = [normal() * long, normal() * short];
+    const [u, v] = [normal(random) * long, normal(random) * short];
     return [x + cos * u - sin * v, y + sin * u + cos * v];
   });
 }
 
-function uniform(count) {
-  return Array.from({ length: count }, () => [(Math.random() - 0.5) * 2.7, (Math.random() - 0.5) * 1.9]);
+function uniform(random, count) {
+  return Array.from({ length: count }, () => [(random() - 0.5) * 2.7, (random() - 0.5) * 1.9]);
 }
 
 function visible(points) {
@@ -22,18 +33,18 @@ function visible(points) {
     .map((point) => point.map((value) => Number(value.toFixed(3))));
 }
 
-// name: [number of clusters, generator]
+// name: generator of groups of points; there are as many clusters as groups
 const SETS = {
-  "Three blobs": [3, () => [[-0.8, 0.35], [0.75, 0.5], [0.05, -0.5]].flatMap((center) => blob(40, center, [0.15, 0.15]))],
-  "Two cigars": [2, () => [...blob(60, [-0.15, 0.3], [0.6, 0.07], 25), ...blob(60, [0.15, -0.3], [0.6, 0.07], 25)]],
-  "A cross": [2, () => [...blob(60, [0, 0], [0.6, 0.06], 38), ...blob(60, [0, 0], [0.6, 0.06], -38)]],
-  "Small in large": [2, () => [...blob(90, [0, 0], [0.5, 0.4]), ...blob(50, [0.15, 0.1], [0.06, 0.06])]],
-  "Agreement in noise": [3, () => [...blob(30, [0.55, -0.3], [0.05, 0.05]), ...uniform(90)]],
+  "Three blobs": (random) => [[-0.8, 0.35], [0.75, 0.5], [0.05, -0.5]].map((center) => blob(random, 40, center, [0.15, 0.15])),
+  "Two cigars": (random) => [[-0.15, 0.3], [0.15, -0.3]].map((center) => blob(random, 60, center, [0.5, 0.06], 25)),
+  "A cross": (random) => [38, -38].map((degrees) => blob(random, 60, [0, 0], [0.55, 0.05], degrees)),
+  "Small in large": (random) => [blob(random, 80, [0, 0], [0.55, 0.42]), blob(random, 60, [0.15, 0.1], [0.04, 0.04])],
+  "Agreement in noise": (random) => [uniform(random, 90), blob(random, 50, [0.55, -0.3], [0.04, 0.04])],
 };
 
 export const SET_NAMES = Object.keys(SETS);
 
-export function makeSet(name) {
-  const [clusters, generate] = SETS[name];
-  return { clusters, points: visible(generate()) };
+export function makeSet(name, seed) {
+  const groups = SETS[name](generator(seed)).map(visible);
+  return { clusters: groups.length, groups, points: groups.flat() };
 }

@@ -3,6 +3,8 @@
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { networkLine } from "../core/networks.js";
+import { keepSettings, numberOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
@@ -19,21 +21,21 @@ export async function create(stage) {
   const eyes = ["Left eye", "Right eye"].map((name) => figure(createImage({ label: name }), name));
   const ring = createRing({ label: "Azimuth", onTurn: () => { stop(); send(); } });
   const category = createChoices({
-    label: "Category", options: categories.map((name, index) => [index, name]), value: 0,
+    label: "Category", options: categories.map((name, index) => [index, name]), value: numberOf("toy", "category", [0, categories.length - 1], 0),
     onChange: () => { matrix.clear(); send(); },
   });
   const instance = createSlider({
-    label: "Instance", min: 0, max: toys.instances - 1, step: 1, value: trained.instances[0] ?? 0,
+    label: "Instance", min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], trained.instances[0] ?? 0),
     format: (value) => `${value}, ${trained.instances.includes(value) ? "" : "not "}used in training`,
     onInput: () => { matrix.clear(); send(); },
   });
   const elevation = createSlider({
-    label: "Elevation", min: 20, max: 80, step: 1, value: 45,
+    label: "Elevation", min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], 45),
     format: (value) => `${value}°${isOutside(value, trained.elevations) ? ", outside the training range" : ""}`,
     onInput: send,
   });
   const lighting = createSlider({
-    label: "Lighting", min: 0, max: toys.lightings.length - 1, step: 1, value: 0,
+    label: "Lighting", min: 0, max: toys.lightings.length - 1, step: 1, value: numberOf("toy", "lighting", [0, 5], 0),
     format: (value) => `${value + 1} of ${toys.lightings.length}`, onInput: send,
   });
   const rotate = button("Rotate", () => (frame === null ? start() : stop()), "main");
@@ -41,6 +43,7 @@ export async function create(stage) {
   const [capsules, cnn] = Object.keys(NETWORKS).map((key) => ({
     key, verdict: createVerdict(), bars: createBars({ labels: categories, label: `Scores of ${NETWORKS[key]}` }),
   }));
+  const moved = h("p", { class: "soft small" });
   let frame = null; // the pending animation frame while rotating
 
   ring.mark(toys.azimuths, trained.azimuths);
@@ -48,11 +51,13 @@ export async function create(stage) {
     h("div", { class: "w12 toolbar" }, category.element, rotate),
     card("toy-seen", "The toy", "a stereo pair, the input of both networks",
       h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
-    card("toy-turn", "Azimuth", "orange: used in training", ring.element,
+    card("toy-turn", "Azimuth", "thick ticks: used in training", ring.element,
       instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", "Capsules", "softmax of the logits", capsules.verdict.element, capsules.bars.element),
-    card("toy-cnn result", "CNN", "softmax of the logits", cnn.verdict.element, cnn.bars.element),
-    card("toy-pose result", "Pose matrix", "lines show recent values", matrix.element),
+    card("toy-capsules result", "Capsules", "softmax of the logits", capsules.verdict.element, capsules.bars.element,
+      networkLine("matrix_capsnet_small", "toys").element),
+    card("toy-cnn result", "CNN", "softmax of the logits", cnn.verdict.element, cnn.bars.element,
+      networkLine("pooled_cnn", "toys").element),
+    card("toy-pose result", "Pose matrix", "lines: recent values, each from its lowest to its highest", matrix.element, moved),
   );
 
   const query = latestOnly("api/toy", stage, (response, body) => {
@@ -60,7 +65,8 @@ export async function create(stage) {
     eyes.forEach((eye, side) => {
       eye.draw(gray(response.image[side]), `${side ? "Right" : "Left"} eye: ${label} from ${Math.round(body.azimuth)}°`);
     });
-    matrix.update(response.capsules.pose);
+    const share = matrix.update(response.capsules.pose);
+    moved.textContent = `Since you chose this toy, the pose has moved by at most ${(share * 100).toFixed(1)} % of its norm.`;
     for (const { key, verdict, bars } of [capsules, cnn]) {
       const { best, scores } = response[key];
       const correct = best === body.category;
@@ -71,10 +77,12 @@ export async function create(stage) {
   }, createNotice(stage));
 
   function send() {
-    query({
+    const body = {
       category: category.value, instance: instance.value, azimuth: Math.round(ring.degrees * 10) / 10 % 360,
       elevation: elevation.value, lighting: lighting.value,
-    });
+    };
+    if (frame === null) keepSettings("toy", body);
+    query(body);
   }
 
   function start() {
@@ -90,12 +98,14 @@ export async function create(stage) {
   }
 
   function stop() {
+    if (frame === null) return;
     cancelAnimationFrame(frame);
     frame = null;
+    send();
     rotate.textContent = "Rotate";
   }
 
-  ring.set(20);
+  ring.set(numberOf("toy", "azimuth", [0, 360], 20));
   send();
   return { hide: stop };
 }

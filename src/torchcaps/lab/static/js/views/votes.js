@@ -1,73 +1,78 @@
-// View 4: the votes for the three most likely digits, for each routing iteration.
+// View 4: how well the votes agree with the three best digits, in each iteration of a routing.
 
 import { latestOnly } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
-import { category } from "../core/palette.js";
+import { networkLine } from "../core/networks.js";
+import { numberText } from "../core/scale.js";
+import { keepSettings, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
-import { createHistograms } from "../widgets/histogram.js";
 import { createPlayer } from "../widgets/player.js";
-import { createScatter } from "../widgets/scatter.js";
-import { createSlider } from "../widgets/slider.js";
+import { createStrips } from "../widgets/strips.js";
 
-const ROUTINGS = [["dynamic", "Dynamic"], ["kmeans", "k-means"], ["em", "EM"]];
+const ROUTINGS = [["dynamic", "Dynamic"], ["em", "EM"], ["kmeans", "k-means"]];
+const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
-const UNTRAINED = "The network was trained with dynamic routing, so its activations with this routing mean little.";
 const AGREEMENT = {
-  dynamic: "Dynamic routing uses the scalar product: votes in the direction of their mean gain weight, long ones more.",
-  kmeans: `k-means uses the direction: votes at a small angle to their mean gain weight, at any length. ${UNTRAINED}`,
-  em: `EM fits a Gaussian to the directions of the votes: votes in dense regions gain weight. ${UNTRAINED}`,
+  dynamic: "Dynamic routing takes the scalar product of a vote and the capsule. A part sends most to the digit with which "
+    + "its scalar products add up to most.",
+  em: "EM fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most "
+    + "to the digit for which density times activation is largest.",
+  kmeans: "k-means takes the cosine of the angle between a vote and the mean of the votes. A part sends most to the digit "
+    + "with the largest cosine. No network here was trained with k-means, so there is no prediction to show.",
 };
 
 export function create(stage) {
-  const scatter = createScatter("Votes along their two principal axes");
-  const histograms = createHistograms("Distances of the votes to the mean of their class");
-  const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Activation of each class in this iteration" });
+  const strips = createStrips("Agreement of each vote with the three best digits");
+  const shares = createBars({ labels: DIGITS, label: "Share of all weight that each digit gets" });
+  const activations = createBars({ labels: DIGITS, label: "Activation of each digit in this iteration" });
   const player = createPlayer({ label: "Iteration", onChange: draw });
   const picture = figure(createImage({ label: "Your drawing", resolution: 168 }), "Your drawing");
   const verdict = createVerdict();
-  const text = h("p", { class: "soft small" });
-  const routing = createChoices({ label: "Routing", options: ROUTINGS, value: "dynamic", onChange: send });
-  const iterations = createSlider({ label: "Iterations", min: 1, max: 10, step: 1, value: 5, onInput: send });
+  const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];
+  const network = networkLine();
+  const routing = createChoices({
+    label: "Routing", options: ROUTINGS, value: settingOf("votes", "routing", ROUTINGS.map(([key]) => key), "dynamic"), onChange: send,
+  });
+  const activationCard = card("", "Activation", "in this iteration", activations.element);
   let response = null;
   let version = -1;
 
   stage.append(
     h("div", { class: "w12 toolbar" }, picture.element,
-      h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element),
-      h("div", { class: "tool grow" }, iterations.element), verdict.element),
-    card("w7 wide-first result", "Votes and their means", "larger and stronger: more weight",
-      player.element, scatter.element, text),
-    h("div", { class: "w5 stack wide-first result" },
-      card("", "Distance to the mean", "weighted by coupling, square-root scale", histograms.element),
-      card("", "Activation", "in this iteration", bars.element)),
+      h("div", { class: "tool" }, h("span", { class: "small soft" }, "Routing"), routing.element), verdict.element),
+    card("w8 wide-first result", "Agreement", "each dot is the vote of one part; larger: the part sends more",
+      player.element, strips.element, change, text, network.element),
+    h("div", { class: "w4 stack wide-first result" },
+      card("", "Weight", "share of all that the parts send", shares.element), activationCard),
   );
 
   const notice = createImageNotice(stage);
   const query = latestOnly("api/votes", stage, (next, body) => {
     response = next;
     if (body.image === currentImage()) version = imageVersion();
-    const classes = response.iterations[0].means.map((mean) => mean.class);
-    scatter.load(response.points, response.iterations);
-    histograms.load(classes, response.iterations);
-    text.textContent = `${AGREEMENT[body.routing]} ${describePlot(response, classes)}`;
-    verdict.element.classList.toggle("plain", body.routing !== "dynamic"); // no emphasis for an untrained routing
+    strips.load(response);
+    network.show(response.model, response.data);
+    text.textContent = AGREEMENT[body.routing];
+    activationCard.hidden = !response.trained;
     player.load(response.iterations.length, 0);
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
   }, notice);
 
   function draw(index) {
     if (!response) return;
-    const step = response.iterations[index];
-    scatter.show(step);
-    histograms.show(step);
-    const best = step.activation.indexOf(Math.max(...step.activation));
-    const marks = Object.fromEntries(step.means.map((mean) => [mean.class, category(mean.class)]));
-    bars.update(step.activation, marks);
-    verdict.set(String(best), `has the highest activation after iteration ${index + 1} of ${response.iterations.length}`);
+    const { shown: [best], iterations, trained, measure } = response;
+    const step = iterations[index];
+    strips.show(step);
+    shares.update(step.share, { [best]: "var(--accent)" });
+    activations.update(step.activation, { [highest(step.activation)]: "var(--accent)" });
+    const last = iterations.length - 1;
+    if (trained) verdict.set(String(highest(step.activation)), `has the highest activation in iteration ${index + 1} of ${last + 1}`);
+    else verdict.set("", "");
+    change.textContent = describeChange(best, measure, iterations[0].agreement[best], step.agreement[best], index);
   }
 
   function send() {
@@ -77,7 +82,8 @@ export function create(stage) {
     }
     player.stop();
     picture.draw(ink(currentImage()));
-    query({ image: currentImage(), routing: routing.value, iterations: iterations.value });
+    keepSettings("votes", { routing: routing.value });
+    query({ image: currentImage(), routing: routing.value });
   }
 
   return {
@@ -86,8 +92,11 @@ export function create(stage) {
   };
 }
 
-function describePlot({ points, explained_variance: [first, second] }, classes) {
-  const percent = Math.round((first + second) * 100);
-  return `The two axes show ${percent} % of the variance. The plot shows the votes of the ${points.length / classes.length} `
-    + `strongest parts for ${classes.join(", ")}; the thin lines are the paths of the means.`;
+function highest(values) {
+  return values.indexOf(Math.max(...values));
+}
+
+function describeChange(best, measure, before, now, index) {
+  if (index === 0) return `Iteration 1: every part sends the same share to all digits. The mean ${measure} for ${best} is ${numberText(before, 3)}.`;
+  return `The mean ${measure} for ${best} has ${now >= before ? "risen" : "fallen"} from ${numberText(before, 3)} to ${numberText(now, 3)}.`;
 }

@@ -2,7 +2,8 @@
 
 import { h } from "../core/dom.js";
 
-export function createBars({ labels, label, digits = 2 }) {
+// A full bar stands for `max`.
+export function createBars({ labels, label, digits = 2, max = 1 }) {
   const rows = labels.map((name) => {
     const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
     const value = h("span", { class: "value" }, "");
@@ -15,7 +16,7 @@ export function createBars({ labels, label, digits = 2 }) {
   function update(values, marks = {}) {
     rows.forEach((row, index) => {
       const value = values[index];
-      row.fill.style.width = `${Math.max(0, Math.min(1, value)) * 100}%`;
+      row.fill.style.width = `${Math.max(0, Math.min(1, value / max)) * 100}%`;
       row.fill.style.background = marks[index] ?? "";
       row.element.classList.toggle("marked", index in marks);
       row.value.textContent = value.toFixed(digits);

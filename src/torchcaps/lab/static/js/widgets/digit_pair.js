@@ -101,10 +101,26 @@ export function createDigitPair(inks, onChange) {
       items[which].digit = digit;
       changed();
     },
+    // The places at which the digits share the least ink.
     separate() {
-      Object.assign(items[0], { x: 0, y: MAX_OFFSET / 2 });
-      Object.assign(items[1], { x: MAX_OFFSET, y: MAX_OFFSET / 2 });
+      if (!ready()) return;
+      let least = Infinity;
+      for (let dx = -MAX_OFFSET; dx <= MAX_OFFSET; dx += 1) {
+        for (let dy = -MAX_OFFSET; dy <= MAX_OFFSET; dy += 1) {
+          const shared = sharedInk(items[0].digit.image, items[1].digit.image, dx, dy);
+          if (shared >= least) continue;
+          least = shared;
+          Object.assign(items[0], { x: Math.max(0, -dx), y: Math.max(0, -dy) });
+          Object.assign(items[1], { x: Math.max(0, dx), y: Math.max(0, dy) });
+        }
+      }
       changed();
     },
   };
+}
+
+// How much ink two images share if the second is moved by (dx, dy).
+function sharedInk(one, two, dx, dy) {
+  return one.reduce((sum, row, y) => sum + row.reduce((part, value, x) =>
+    part + Math.min(value, two[y - dy]?.[x - dx] ?? 0), 0), 0);
 }

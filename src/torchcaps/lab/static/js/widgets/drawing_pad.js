@@ -121,7 +121,14 @@ export function createPad({ label, onChange }) {
     update();
   }
 
+  // What save returned, for example before a reload.
+  function restore(saved) {
+    strokes = saved.strokes ?? [];
+    example = saved.example ?? null;
+    update();
+  }
+
   onTheme(redraw);
   redraw();
-  return { element, undo, clear, load };
+  return { element, undo, clear, load, restore, save: () => ({ strokes, example }) };
 }

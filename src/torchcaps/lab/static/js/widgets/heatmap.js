@@ -1,47 +1,40 @@
-// A grid of values over a faint image: the accent color for positive values, the second color for negative ones.
+// A grid of values, one square for each position, over the faint pixels that the positions are centered on: the accent
+// color for positive values, the second color for negative ones.
 
 import { color, mix } from "../core/palette.js";
 import { createImage } from "./canvas_image.js";
 
-// Linear interpolation between cell centers, which lie at `centers.first`, `centers.first + centers.step`, … in pixels;
-// without `centers` the cells fill the image.
-function sampler(cells, size, centers) {
-  const [rows, columns] = [cells.length, cells[0].length];
-  const step = centers?.step ?? size / columns;
-  const first = centers?.first ?? step / 2 - 0.5;
-  const cell = (row, column) => (row < 0 || column < 0 || row >= rows || column >= columns ? 0 : cells[row][column]);
-  return (x, y) => {
-    const [u, v] = [(x - first) / step, (y - first) / step];
-    const inside = centers ? [u, v] : [clamp(u, columns), clamp(v, rows)];
-    const [left, top] = inside.map(Math.floor);
-    const [right, down] = [inside[0] - left, inside[1] - top];
-    return (1 - down) * ((1 - right) * cell(top, left) + right * cell(top, left + 1))
-      + down * ((1 - right) * cell(top + 1, left) + right * cell(top + 1, left + 1));
-  };
-}
+const CELL = 28; // pixels of the canvas for each position
+const GAP = 2;
 
-function clamp(value, count) {
-  return Math.max(0, Math.min(count - 1, value));
-}
-
-// cells: a grid of numbers from -1 to 1
-function heat(pixels, cells, centers) {
+// Each square covers the pixels halfway to its neighbors: cells are as far apart as the centers of their fields.
+function heat(pixels, cells, { first, step }) {
   return () => {
     const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(color);
-    const at = sampler(cells, pixels.length, centers);
+    const side = cells.length * CELL;
+    const corner = first - step / 2 + 0.5; // pixels are squares around their coordinates
     return {
-      width: pixels[0].length,
-      height: pixels.length,
+      width: side,
+      height: side,
       at: (x, y) => {
-        const value = at(x, y);
-        return mix(mix(paper, full, 0.35 * pixels[y][x]), value > 0 ? more : less, Math.min(1, Math.abs(value)) * 0.9);
+        const pixel = pixels[Math.floor(corner + (y / CELL) * step)]?.[Math.floor(corner + (x / CELL) * step)] ?? 0;
+        const base = mix(paper, full, 0.3 * pixel);
+        if (x % CELL < GAP || y % CELL < GAP) return base;
+        const value = cells[Math.floor(y / CELL)][Math.floor(x / CELL)];
+        return mix(base, value > 0 ? more : less, Math.min(1, Math.abs(value)) * 0.92);
       },
     };
   };
 }
 
-export function createHeatmap(label) {
-  const image = createImage({ label, resolution: 168 });
+// onHover(row, column) is called while the pointer is over a square.
+export function createHeatmap(label, count, onHover) {
+  const image = createImage({ label, resolution: count * CELL, smooth: false });
+  image.element.addEventListener("pointermove", (event) => {
+    const box = image.element.getBoundingClientRect();
+    const at = (share) => Math.max(0, Math.min(count - 1, Math.floor(share * count)));
+    onHover(at((event.clientY - box.top) / box.height), at((event.clientX - box.left) / box.width));
+  });
   return {
     element: image.element,
     draw: (pixels, cells, centers) => image.draw(heat(pixels, cells, centers)),

@@ -9,6 +9,18 @@ const UNIT = 200; // pixels per unit; the origin is the middle
 
 const STEPS = { ArrowLeft: [-0.05, 0], ArrowRight: [0.05, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
 
+// One shape for each cluster, because not everyone can tell the colors apart.
+const SHAPES = [
+  "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z", // circle
+  "M-4.5 -4.5h9v9h-9z", // square
+  "M0 -6l5.5 10h-11z", // triangle
+  "M0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5z", // diamond
+  "M-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", // plus
+  "M0 6l5.5 -10h-11z", // triangle upside down
+  "M-6 -3.5h12v7h-12z", // wide
+  "M-3.5 -6h7v12h-7z", // tall
+];
+
 function rounded(value) {
   return Number(value.toFixed(3));
 }
@@ -62,8 +74,9 @@ export function createPlane({ label, onAdd }) {
   function draw(points, step) {
     last = [points, step];
     dots.replaceChildren(...points.map((point, index) => {
-      const [cx, cy] = toScreen(point);
-      return svg("circle", { cx, cy, r: 5, fill: blend(step?.assignment[index]) });
+      const [x, y] = toScreen(point);
+      const shares = step?.assignment[index];
+      return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform: `translate(${x} ${y})`, fill: blend(shares) });
     }));
     means.replaceChildren(...(step?.means ?? []).map((mean, index) => {
       const [x, y] = toScreen(mean);

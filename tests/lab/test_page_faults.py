@@ -1,0 +1,296 @@
+"""Misreadings and faults that visitors of the page met, one test for each."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.browser import Visit
+from torchcaps import lab as lab_package
+from torchcaps.lab.schemas import ClustersRequest
+from torchcaps.lab.views import clusters
+
+pytest_plugins = ["support.browser_fixtures"]
+
+TOKENS = Path(lab_package.__file__).parent / "static" / "style" / "tokens.css"
+
+
+@pytest.fixture
+def visit(browser: Any, lab: str) -> Iterator[Visit]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield Visit(page, lab, "faults")
+    page.close()
+
+
+def headline(view: Any, index: int = 0) -> str:
+    return view.locator(".verdict .big").nth(index).inner_text()
+
+
+def test_votes_shows_the_measure_of_each_routing_on_a_numbered_axis(visit: Visit) -> None:
+    view = visit.open("votes")
+    for routing, measure in (("EM", "log density"), ("k-means", "cosine"), ("Dynamic", "scalar product")):
+        visit.response_to("votes", view.get_by_text(routing, exact=True).click)
+        axis = view.locator(".strips .grid text").all_text_contents()
+        assert measure in axis[-1]
+        numbers = [float(text.replace("−", "-")) for text in axis[:-1]]
+        assert len(numbers) >= 3
+        assert numbers == sorted(numbers)
+
+
+def test_no_prediction_is_shown_for_a_routing_that_the_network_was_not_trained_with(visit: Visit) -> None:
+    view = visit.open("votes")
+    activation = view.get_by_role("list", name="Activation of each digit")
+    assert activation.is_visible()
+    visit.response_to("votes", view.get_by_text("k-means", exact=True).click)
+    assert activation.is_hidden()
+    assert headline(view) == ""
+
+
+def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
+    draw = visit.open("draw")
+    lengths = draw.locator(".bars .value").all_inner_texts()
+    votes = visit.open("votes")
+    votes.get_by_role("slider", name="Iteration", exact=True).press("End")
+    bars = votes.get_by_role("list", name="Activation of each digit")
+    assert bars.locator(".value").all_inner_texts() == lengths
+
+
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [
+        ("draw", ["capsnet_small"]),
+        ("overlap", ["capsnet_small", "capsnet_cnn"]),
+        ("votes", ["capsnet_small"]),
+        ("toy", ["matrix_capsnet_small", "pooled_cnn"]),
+        ("attack", ["shared_capsnet", "pooled_cnn"]),
+        ("parts", ["parts_capsnet"]),
+    ],
+)
+def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:
+    view = visit.open(name)
+    lines = [line for line in view.locator(".network").all_inner_texts() if line]
+    assert [line.split(" ")[0] for line in lines] == models
+    assert all("weights" in line for line in lines)
+
+
+def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:
+    view = visit.open("overlap")
+    for name, full in (("Capsule lengths", 1.0), ("Scores of the convolutional network", 0.5)):
+        rows = view.get_by_role("list", name=name).locator("li")
+        for row in rows.all():
+            width = float(row.locator(".bar i").evaluate("bar => parseFloat(bar.style.width)"))
+            value = float(row.locator(".value").inner_text())
+            assert width == pytest.approx(100 * min(1, value / full), abs=1.1)
+
+
+def test_the_lines_of_the_pose_use_their_own_range(visit: Visit) -> None:
+    view = visit.open("toy")
+    ring = view.get_by_role("slider", name="Azimuth")
+    for _ in range(6):
+        visit.response_to("toy", lambda: ring.press("PageUp"))
+    for points in view.locator(".matrix polyline").evaluate_all(
+        "lines => lines.map(l => l.getAttribute('points'))"
+    ):
+        heights = [float(point.split(",")[1]) for point in points.split()]
+        assert max(heights) - min(heights) > 30, "from the lowest to the highest value"
+    assert re.search(r"moved by at most \d+\.\d % of its norm", view.locator(".toy-pose").inner_text())
+
+
+def fits(groups: list[list[list[float]]], step: Any) -> bool:
+    """Whether a mixture has one component for each group of points."""
+    means, spread = np.array(step.means), np.array(step.covariances)
+    truth = [np.array(group) for group in groups]
+
+    def same(cluster: int, group: np.ndarray) -> bool:
+        expected = np.cov(group.T)
+        off = np.linalg.norm(spread[cluster] - expected) / np.linalg.norm(expected)
+        return bool(off < 0.5 and np.linalg.norm(means[cluster] - group.mean(0)) < 0.12)
+
+    orders = itertools.permutations(range(len(truth)))
+    return any(all(same(cluster, truth[group]) for cluster, group in enumerate(order)) for order in orders)
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count: int) -> None:
+    visit.open("clusters")
+    sets = visit.page.evaluate(
+        """async (count) => {
+          const { makeSet, SET_NAMES } = await import("/static/js/views/point_sets.js");
+          const seeds = Array.from({ length: count }, (_, seed) => seed);
+          return SET_NAMES.map((name) => [name, seeds.map((seed) => makeSet(name, seed))]);
+        }""",
+        count,
+    )
+    assert len(sets) == 5
+    for name, made in sets:
+        found = 0
+        for seed, points in enumerate(made):
+            request = ClustersRequest(
+                points=points["points"], clusters=points["clusters"], iterations=30, seed=seed
+            )
+            found += fits(points["groups"], clusters.fit(request).iterations[-1])
+        assert found == count, (name, found)
+
+
+@pytest.mark.parametrize(("view", "chart"), [("toy", ".ring"), ("clusters", ".plane")])
+def test_a_click_draws_no_outline(visit: Visit, view: str, chart: str) -> None:
+    element = visit.open(view).locator(chart)
+    element.click(position={"x": 60, "y": 60})
+    assert element.evaluate("chart => getComputedStyle(chart).outlineStyle") == "none"
+    element.press("ArrowRight")
+    assert element.evaluate("chart => getComputedStyle(chart).outlineStyle") == "solid"
+
+
+def test_undo_brings_back_cleared_points(visit: Visit) -> None:
+    view = visit.open("clusters")
+    before = headline(view)
+    view.get_by_role("button", name="Clear").click()
+    assert headline(view) == "0 points"
+    view.get_by_role("button", name="Undo").click()
+    assert headline(view) == before
+
+
+def test_a_new_pair_is_marked_among_the_examples(visit: Visit) -> None:
+    view = visit.open("overlap")
+    for _ in range(6):
+        visit.response_to("overlap", view.get_by_role("button", name="New pair").click)
+        assert view.locator(".thumbs [aria-pressed=true]").count() == 2
+
+
+def test_least_overlap_shares_the_least_ink(visit: Visit) -> None:
+    view = visit.open("overlap")
+    ink = []
+    visit.page.on(
+        "request", lambda request: request.url.endswith("overlap") and ink.append(request.post_data_json)
+    )
+    visit.response_to("overlap", view.get_by_role("button", name="Least overlap").click)
+    least = np.array(ink[-1]["image"]).sum()
+    for _ in range(4):  # any other place has less ink in all, because more of it is shared
+        visit.response_to(
+            "overlap", lambda: view.get_by_role("button", name="Move the second").press("ArrowUp")
+        )
+        assert np.array(ink[-1]["image"]).sum() <= least + 0.5
+
+
+def test_two_digits_of_one_class_are_named_once(visit: Visit) -> None:
+    view = visit.open("overlap")
+    for row in ("First digit", "Second digit"):
+        group = view.get_by_role("group", name=row)
+        visit.response_to("overlap", group.get_by_role("button", name="Example of 7").click)
+    assert "one class count once" in view.locator(".verdict .words").first.inner_text()
+
+
+def test_each_square_of_a_coupling_map_is_one_position(visit: Visit) -> None:
+    view = visit.open("draw")
+    colors = (
+        view.locator(".maps canvas")
+        .nth(2)
+        .evaluate(
+            """canvas => {
+          const side = canvas.width / 6;
+          const at = (x, y) => canvas.getContext("2d").getImageData(x, y, 1, 1).data.slice(0, 3).join();
+          const square = (row, column) => [0.3, 0.5, 0.7].flatMap((v) => [0.3, 0.5, 0.7].map((u) =>
+            at(Math.floor((column + u) * side), Math.floor((row + v) * side))));
+          return [0, 1, 2, 3, 4, 5].map((row) => new Set(square(row, 0)).size);
+        }"""
+        )
+    )
+    assert max(colors) <= 9
+    assert "17 × 17 pixels" in view.locator(".field").inner_text()
+    box = view.locator(".maps canvas").first.bounding_box()
+    field = view.locator(".field canvas")
+    visit.expect_change(field, lambda: visit.page.mouse.move(box["x"] + 5, box["y"] + 5))
+
+
+def linear(color: str) -> np.ndarray:
+    part = np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def lab_color(rgb: np.ndarray) -> np.ndarray:
+    """CIELAB of linear RGB."""
+    matrix = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+    xyz = np.clip(rgb, 0, 1) @ matrix.T / np.array([0.95047, 1, 1.08883])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1: what eyes without red, green or blue cones see.
+BLINDNESS = {
+    "normal": np.eye(3),
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+@pytest.mark.parametrize("eyes", BLINDNESS)
+def test_the_colors_of_clusters_differ_for_all_eyes(eyes: str) -> None:
+    for theme in TOKENS.read_text().split("}")[:2]:
+        colors = re.findall(r"--c\d: (#\w{6})", theme)
+        assert len(colors) == 8
+        seen = [lab_color(linear(color) @ np.array(BLINDNESS[eyes]).T) for color in colors]
+        nearest = min(np.linalg.norm(one - two) for one, two in itertools.combinations(seen, 2))
+        assert nearest > 20, (eyes, nearest)
+
+
+def test_clusters_have_different_shapes(visit: Visit) -> None:
+    view = visit.open("clusters")
+    shapes = view.locator(".points path").evaluate_all("dots => dots.map(dot => dot.getAttribute('d'))")
+    assert len(set(shapes)) == 3
+
+
+def test_a_reload_keeps_the_drawing(visit: Visit) -> None:
+    view = visit.open("draw")
+    pad = view.locator("canvas.pad")
+    view.get_by_role("button", name="Clear").click()
+    visit.response_to("draw", lambda: visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.45, 0.8)))
+    before = view.locator(".bars .value").all_inner_texts()
+    visit.page.reload()
+    view.locator(".verdict .big:not(:empty)").wait_for()
+    visit.wait_idle()
+    assert view.locator(".bars .value").all_inner_texts() == before
+
+
+def test_a_reload_keeps_the_settings(visit: Visit) -> None:
+    view = visit.open("votes")
+    visit.response_to("votes", view.get_by_text("EM", exact=True).click)
+    view = visit.open("toy")
+    visit.response_to("toy", lambda: view.get_by_role("slider", name="Azimuth").press("PageUp"))
+    visit.page.reload()
+    visit.wait_idle()
+    assert view.get_by_role("slider", name="Azimuth").get_attribute("aria-valuenow") == "40"
+    assert "#toy?" in visit.page.url
+
+
+def test_every_view_has_its_own_title(visit: Visit) -> None:
+    titles = set()
+    tabs = visit.page.goto(visit.url) and visit.page.get_by_role("tab").all()
+    for tab in tabs:
+        tab.click()
+        visit.page.wait_for_function("name => document.title.startsWith(name)", arg=tab.inner_text())
+        titles.add(visit.page.title())
+    assert len(titles) == len(tabs)
+
+
+def test_an_answer_that_is_late_is_not_called_an_empty_pad(visit: Visit) -> None:
+    view = visit.open("draw")
+    view.get_by_role("button", name="Clear").click()
+    view.get_by_text("Nothing drawn yet").wait_for()
+    visit.page.route("**/api/draw", lambda route: route.abort())
+    visit.stroke(view.locator("canvas.pad"), (0.3, 0.2), (0.5, 0.8))
+    visit.page.get_by_text("The server does not respond").wait_for()
+    assert "Nothing drawn yet" not in view.locator(".verdict").first.inner_text()
+
+
+def test_views_without_a_drawing_link_to_the_pad(visit: Visit) -> None:
+    visit.open("draw").get_by_role("button", name="Clear").click()
+    for name in ("tweak", "votes", "attack"):
+        visit.page.get_by_role("tab", name=name.capitalize()).click()
+        link = visit.page.locator(f"#view-{name} .notice").get_by_role("link", name="Draw a digit")
+        link.click()
+        visit.page.locator("#view-draw canvas.pad").wait_for()

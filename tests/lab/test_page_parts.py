@@ -1,0 +1,125 @@
+"""Parts and wholes in the browser: compose a scene, scramble it, and see what is found."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.browser import Visit
+from torchcaps.lab.model_store import ModelKey
+
+pytest_plugins = ["support.browser_fixtures"]
+
+SCREENS = [
+    pytest.param((390, "dark"), id="390-dark"),
+    pytest.param((1440, "light"), id="1440-light"),
+    pytest.param((390, "light"), id="390-light", marks=pytest.mark.slow),
+    pytest.param((1440, "dark"), id="1440-dark", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(params=SCREENS)
+def visit(request: pytest.FixtureRequest, browser: Any, lab: str) -> Iterator[Visit]:
+    width, theme = request.param
+    page = browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    yield Visit(page, lab, f"{width}-{theme}")
+    page.close()
+
+
+@pytest.fixture
+def wide(browser: Any, lab: str) -> Iterator[Visit]:
+    page = browser.new_page(viewport={"width": 1440, "height": 1400}, reduced_motion="reduce")
+    yield Visit(page, lab, "wide")
+    page.close()
+
+
+def found(view: Any) -> list[str]:
+    """The names of the wholes."""
+    words = view.locator(".verdict .big").inner_text().replace(",", " and").split(" and ")
+    return sorted(word.strip() for word in words)
+
+
+def test_a_scrambled_whole_is_gone_until_it_is_put_together(visit: Visit, trained: set[ModelKey]) -> None:
+    view = visit.open("parts")
+    assert found(view) == ["boat", "house"]
+    assert view.locator(".tree .node.group b").all_inner_texts() == ["harbor"]
+    assert view.locator(".tree .node.part").count() == 4
+    visit.finish("parts")
+    visit.response_to("parts", view.get_by_role("button", name="Scramble").click)
+    assert found(view) == ["no whole"]
+    assert view.locator(".seen").count() == view.locator(".tree .node.part").count() >= 3
+    visit.finish("parts-scrambled")
+    visit.response_to("parts", view.get_by_role("button", name="Put together").click)
+    assert found(view) == ["boat", "house"]
+    assert visit.errors == []
+
+
+def test_shapes_are_added_and_removed(wide: Visit) -> None:
+    view = wide.open("parts")
+    view.get_by_role("button", name="Clear").click()
+    view.get_by_text("no part was found").wait_for()
+    wide.response_to("parts", view.get_by_role("button", name="Add: robot").click)
+    assert found(view) == ["robot"]
+    shelf, board = view.get_by_role("button", name="Add: fish"), view.locator(".scene")
+    start, end = shelf.bounding_box(), board.bounding_box()
+    wide.page.mouse.move(start["x"] + 20, start["y"] + 20)
+    wide.page.mouse.down()
+    wide.page.mouse.move(end["x"] + 0.25 * end["width"], end["y"] + 0.2 * end["height"], steps=6)
+    wide.page.mouse.up()
+    wide.wait_idle()
+    assert view.locator(".object").count() == 2
+    assert found(view) == ["fish", "robot"]
+    wide.response_to("parts", lambda: view.locator(".object").last.press("Delete"))
+    assert view.locator(".object").count() == 1
+    assert wide.errors == []
+
+
+def test_a_shape_can_be_moved_turned_and_scaled(wide: Visit) -> None:
+    view = wide.open("parts")
+    house = view.locator(".object").first
+    before = house.get_attribute("transform")
+    box = house.bounding_box()
+    wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    wide.page.mouse.down()
+    wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] - 40, steps=5)
+    wide.page.mouse.up()
+    moved = house.get_attribute("transform")
+    assert moved != before
+    knob = view.locator(".scene .knob")
+    box = knob.bounding_box()
+    wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    wide.page.mouse.down()
+    wide.page.mouse.move(box["x"] + 150, box["y"] + 60, steps=5)
+    wide.page.mouse.up()
+    wide.wait_idle()
+    assert house.get_attribute("transform") != moved
+    assert view.get_by_role("slider", name="Angle").input_value() != "0"
+    for key in ("ArrowLeft", "[", "-"):
+        last = house.get_attribute("transform")
+        wide.response_to("parts", lambda key=key: house.press(key))  # type: ignore[misc]
+        assert house.get_attribute("transform") != last, key
+    wide.response_to("parts", lambda: view.get_by_role("slider", name="Angle").press("Home"))
+    assert view.get_by_role("slider", name="Angle").input_value() == "-180"
+    assert "turned by" in view.locator(".tree").inner_text()
+    assert wide.errors == []
+
+
+def test_a_reload_keeps_the_scene(wide: Visit) -> None:
+    view = wide.open("parts")
+    wide.response_to("parts", view.get_by_role("button", name="Three wholes").click)
+    names = found(view)
+    assert names == ["fish", "robot", "tree"]
+    wide.page.reload()
+    wide.wait_idle()
+    view.locator(".verdict .big:not(:empty)").wait_for()
+    assert found(view) == names
+
+
+def test_pointing_at_the_tree_shows_the_part(wide: Visit) -> None:
+    view = wide.open("parts")
+    view.locator(".tree .node.part").first.hover()
+    assert view.locator(".seen:not(.dim)").count() == 1
+    view.locator(".tree .node.group").hover()
+    assert view.locator(".seen:not(.dim)").count() == 4

@@ -1,0 +1,184 @@
+"""Sentences of the page that state a fact about what is shown: each holds for 40 of 40 inputs."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import torch
+
+from support.lab_scenes import random_place, scene_parts
+from torchcaps.data.worlds.flat.similarity import compose
+from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.lab import schemas
+from torchcaps.lab.examples import load_examples
+from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.views import attack, clusters, draw, overlap, parts, votes
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def store() -> ModelStore:
+    return load_model_store()
+
+
+@lru_cache
+def digits() -> list[schemas.ExampleDigit]:
+    """Four digits of each class."""
+    examples = load_examples().digits
+    return [digit for digit in examples if examples.index(digit) % 8 < 4]
+
+
+def count(holds: Callable[[schemas.ExampleDigit], bool]) -> int:
+    """For how many digits a sentence holds."""
+    assert len(digits()) == COUNT
+    return sum(holds(digit) for digit in digits())
+
+
+def test_capsule_lengths_are_from_0_to_1_and_couplings_start_equal(store: ModelStore) -> None:
+    """ "Their length, from 0 to 1", "Iteration 1: every position sends the same share to all digits."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        response = draw.recognize(store, schemas.DrawRequest(image=digit.image))
+        first = np.array(response.couplings[0])
+        equal = np.abs(first - first[:1]).max() < 1e-4
+        inside = min(response.lengths) >= 0 and max(response.lengths) <= 1
+        length = np.linalg.norm(response.pose)  # "16 numbers … Their length"
+        return bool(equal and inside and abs(length - response.lengths[response.best]) < 1e-2)
+
+    assert count(holds) == COUNT
+
+
+def test_the_decoder_draws_from_the_numbers_alone(store: ModelStore) -> None:
+    """ "the decoder draws the digit again from the numbers alone"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        response = draw.recognize(store, schemas.DrawRequest(image=digit.image))
+        request = schemas.TweakRequest(pose=response.pose, target=response.best)
+        again = np.array(draw.reconstruct(store, request).reconstruction)
+        return bool(np.abs(again - np.array(response.reconstruction)).max() < 5e-3)
+
+    assert count(holds) == COUNT
+
+
+@pytest.mark.parametrize("routing", votes.CHOICES)
+def test_a_part_sends_most_to_the_digit_it_agrees_with(store: ModelStore, routing: str) -> None:
+    """ "A part sends most to the digit …", and the first iteration has equal shares."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        request = schemas.VotesRequest(image=digit.image, routing=routing)  # type: ignore[arg-type]
+        routed = votes.route_image(store, request)
+        total, right = torch.zeros(()), True
+        for step, after in zip(routed.steps, routed.steps[1:]):
+            agreement = routed.agreement(step)
+            if routing == "dynamic":
+                total = total + agreement
+            else:
+                total = agreement + (step.activation[0, 0].log() if routing == "em" else 0)
+            coupling = votes.coupling_of(after)
+            chosen = coupling.gather(1, total.argmax(1, keepdim=True)).squeeze(1)
+            right &= bool((chosen >= coupling.amax(1) - 1e-6).all())
+        first = votes.coupling_of(routed.steps[0])
+        return right and bool((first - 0.1).abs().max() < 1e-6)
+
+    assert count(holds) == COUNT
+
+
+@pytest.mark.parametrize("routing", ["dynamic", "em"])
+def test_the_agreement_with_the_winner_rises(store: ModelStore, routing: str) -> None:
+    """The lesson of the picture: it was the opposite when distances were shown."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        request = schemas.VotesRequest(image=digit.image, routing=routing)  # type: ignore[arg-type]
+        response = votes.route(store, request)
+        first, last, best = response.iterations[0], response.iterations[-1], response.shown[0]
+        gains = last.agreement[best] > first.agreement[best] and last.share[best] == max(last.share)
+        return response.trained and best == digit.label and gains
+
+    assert count(holds) == COUNT
+
+
+def test_draw_and_votes_agree(store: ModelStore) -> None:
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        lengths = draw.recognize(store, schemas.DrawRequest(image=digit.image)).lengths
+        shown = votes.route(store, schemas.VotesRequest(image=digit.image)).iterations[-1].activation
+        return bool(np.abs(np.array(lengths) - np.array(shown)).max() < 2e-4)
+
+    assert count(holds) == COUNT
+
+
+def test_the_scores_of_the_cnn_add_up_to_1(store: ModelStore) -> None:
+    """ "These scores add up to 1 over all digits"."""
+    images = [np.zeros((36, 36)) for _ in range(COUNT)]
+    for image, one, two in zip(images, digits(), reversed(digits())):
+        image[:28, :28] += one.image
+        image[8:, 8:] += two.image
+    sums = [
+        sum(overlap.recognize(store, schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())).cnn.scores)
+        for image in images
+    ]
+    np.testing.assert_allclose(sums, 1, atol=1e-3)
+
+
+def test_an_attack_changes_no_pixel_by_more_than_epsilon(store: ModelStore) -> None:
+    """ "changes every pixel by at most ε"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        response = attack.attack(store, schemas.AttackRequest(image=digit.image, epsilon=0.1))
+        change = [np.array(each.image) - np.array(digit.image) for each in (response.capsules, response.cnn)]
+        return bool(np.abs(change).max() <= 0.1 + 1 / 255)  # images have 8 bits
+
+    assert count(holds) == COUNT
+
+
+def scrambles() -> list[tuple[str, list[schemas.PlacedPart]]]:
+    """The 40 scrambled wholes of the page."""
+    shapes = parts.list_shapes()
+    found = [(whole.name, wrong) for whole in shapes.wholes for wrong in whole.scrambled]
+    assert len(found) == COUNT
+    return found
+
+
+def test_scramble_puts_the_parts_together_in_a_wrong_way() -> None:
+    """No two parts stand as they do in any whole."""
+    for name, wrong in scrambles():
+        kinds = np.array([part.kind for part in wrong])
+        assert SHAPES.relation_error(kinds, np.array([part.pose for part in wrong])) >= SHAPES.tolerance, name
+
+
+def test_a_whole_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
+    shapes = parts.list_shapes()
+    kept = gone = 0
+    for seed, (name, wrong) in enumerate(scrambles()):
+        right = next(whole.parts for whole in shapes.wholes if whole.name == name)
+        before, after = (
+            parts.read(store, schemas.PartsRequest(parts=scene_parts(each, random_place(seed)))).wholes
+            for each in (right, wrong)
+        )
+        kept += [whole.name for whole in before] == [name]
+        gone += name not in [whole.name for whole in after]
+    assert (kept, gone) == (COUNT, COUNT)
+
+
+def test_what_the_page_draws_is_what_the_world_has() -> None:
+    """The places of parts in the page's wholes are those of the data set."""
+    for row, whole in enumerate(parts.list_shapes().wholes):
+        filled = SHAPES.whole.filled[row]
+        expected = compose(np.array([1.0, 0, 0, 0]), SHAPES.whole.place[row, filled])
+        np.testing.assert_allclose([part.pose for part in whole.parts], expected, atol=1e-4)
+
+
+def test_k_means_assigns_each_point_to_the_nearest_mean() -> None:
+    """ "Each point belongs to the nearest mean", in the last iteration; and "Of twelve starts"."""
+    assert clusters.STARTS == 12
+    random = np.random.default_rng(0)
+    for seed in range(COUNT):
+        points = random.uniform(-1, 1, (30, 2))
+        request = schemas.ClustersRequest(
+            points=points.tolist(), clusters=3, kind="kmeans", iterations=30, seed=seed
+        )
+        last = clusters.fit(request).iterations[-1]
+        distance = np.linalg.norm(points[:, None] - np.array(last.means), axis=-1)
+        chosen = np.take_along_axis(distance, np.argmax(last.assignment, 1)[:, None], axis=1)[:, 0]
+        assert (chosen <= distance.min(1) + 1e-3).all()

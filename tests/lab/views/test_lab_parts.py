@@ -1,0 +1,69 @@
+"""What the view of parts and wholes returns is what `torchcaps.parse` finds in the same picture."""
+
+import base64
+
+import numpy as np
+import pytest
+import torch
+from starlette.testclient import TestClient
+
+import torchcaps
+from support.lab_scenes import random_place, scene_parts
+from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.schemas import PartsRequest
+from torchcaps.lab.views.parts import MODEL, SIZE, draw_parts, list_shapes, read
+from torchcaps.parsing import Names
+
+SHAPES = list_shapes()
+
+
+@pytest.fixture(scope="module")
+def trained() -> ModelStore:
+    return load_model_store()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_answer_is_the_parse_tree(trained: ModelStore, seed: int) -> None:
+    first, second = SHAPES.wholes[seed], SHAPES.wholes[7 - seed]
+    parts = scene_parts(first.parts, (-0.45, 0.2, 40 * seed, 0.45))
+    parts += scene_parts(second.parts, (0.45, -0.2, 10, 0.45)) + scene_parts(
+        second.parts[:1], (0, -0.8, 0, 0.3)
+    )
+    response = read(trained, PartsRequest(parts=parts))
+    network = trained[MODEL]
+    image = network.prepare(draw_parts(parts)[0])
+    [tree] = torchcaps.parse(network.model, image, names=Names.of_card(network.card))
+    for level, found in (("part", response.parts), ("whole", response.wholes)):
+        nodes = tree.nodes(level)
+        assert sorted(node.name for node in nodes) == sorted(each.name for each in found)
+        expected = sorted(node.pose for node in nodes)
+        np.testing.assert_allclose(sorted(tuple(each.pose) for each in found), expected, atol=1e-3)
+    members = {
+        (whole.name, *sorted(part.name for part in response.parts if part.whole == index))
+        for index, whole in enumerate(response.wholes)
+    }
+    assert members == {(w.name, *sorted(part.name for part in w.children)) for w in tree.nodes("whole")}
+    assert sum(part.whole < 0 for part in response.parts) == len(tree.loose)
+
+
+def test_the_pixels_are_the_picture(client: TestClient) -> None:
+    part = {"kind": 0, "x": 0.5, "y": 0.5, "angle": 0, "scale": 0.3}
+    response = client.post("/api/parts", json={"parts": [part]}).json()
+    pixels = np.frombuffer(base64.b64decode(response["pixels"]), np.uint8).reshape(SIZE, SIZE)
+    assert pixels[SIZE // 4, SIZE * 3 // 4] > 100, "right and up"
+    assert pixels[SIZE * 3 // 4].max() == 0
+
+
+def test_an_empty_scene_has_nothing(trained: ModelStore) -> None:
+    response = read(trained, PartsRequest(parts=[]))
+    assert (response.parts, response.wholes, response.groups) == ([], [], [])
+
+
+def test_the_parts_of_a_whole_predict_the_same_place(trained: ModelStore) -> None:
+    for seed, whole in enumerate(SHAPES.wholes):
+        response = read(trained, PartsRequest(parts=scene_parts(whole.parts, random_place(seed))))
+        [found] = response.wholes
+        votes = torch.tensor([part.votes[found.kind] for part in response.parts if part.whole == 0])
+        off = (votes - torch.tensor(found.pose)).norm(dim=-1) / torch.tensor(found.pose[:2]).norm()
+        # Small parts know less about the angle of the whole, so not all are near.
+        assert off.median() < 0.3, whole.name
