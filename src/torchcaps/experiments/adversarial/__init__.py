@@ -149,7 +149,8 @@ def add_table(study: Study, results: Results, guessing: float) -> None:
         "wrong class instead of the cross-entropy. Targeted FGSM: how often the network chooses a given "
         "wrong class, mean over classes. Black box: the images were changed to attack another CNN. Through "
         "the other: they were changed by FGSM to attack the CNN, or for the CNN to attack capsules. "
-        "Self-routing is on six convolutions with batch normalization, EM routing on one. Shaded: Figure 3 of the paper, on smallNORB, in words.",
+        "Self-routing is on six convolutions with batch normalization, EM routing on one. Shaded: Figure 3 "
+        "of the paper, on smallNORB, in words.",
         marked=[len(rows), len(rows) + 1],
     )
     study.add_table(
