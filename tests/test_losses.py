@@ -42,6 +42,12 @@ def test_spread_loss_equals_the_formula(margin: float) -> None:
     assert spread_loss(scores, target, margin=margin).item() == pytest.approx(wanted)
 
 
+def test_spread_loss_with_margin_one_is_the_squared_hinge_loss() -> None:
+    """The paper says so; torch divides the sum by the number of classes."""
+    hinge = F.multi_margin_loss(scores, target, p=2, margin=1.0)
+    torch.testing.assert_close(spread_loss(scores, target, margin=1.0), scores.shape[1] * hinge)
+
+
 def test_reconstruction_loss_equals_the_formula() -> None:
     drawn, images = np.random.default_rng(0).random((2, 4, 2, 5, 5))
     ours = reconstruction_loss(torch.tensor(drawn), torch.tensor(images)).item()

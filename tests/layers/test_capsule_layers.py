@@ -35,6 +35,16 @@ def test_weights_and_couplings_have_the_documented_shapes() -> None:
     assert classes(grid, coupling=True).coupling.shape == (2, 7 * 9 * 2, 5)
 
 
+@pytest.mark.parametrize("routing", ["dynamic", "kmeans", "em", "uniform"])
+def test_parents_with_the_same_weights_are_the_same(routing: str) -> None:
+    """Nothing but the transformations tells parents apart, as the essay of 2018 says."""
+    layer = DenseCaps(6, 4, 3, 4, routing=routing)
+    with torch.no_grad():
+        layer.weight.copy_(layer.weight[:, :1].expand_as(layer.weight))
+    parents = layer(torch.randn(2, 6, 4))
+    torch.testing.assert_close(parents.pose, parents.pose[:, :1].expand_as(parents.pose))
+
+
 def test_dense_layers_take_a_grid_and_bare_vectors() -> None:
     layer, grid = DenseCaps(2 * 3 * 4, 5, 3, 4), torch.randn(2, 2, 3, 4, 5)
     torch.testing.assert_close(layer(grid).pose, layer(Capsules.from_vectors(grid.flatten(1, 3))).pose)

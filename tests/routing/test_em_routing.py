@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -138,6 +139,38 @@ def test_mixing_form_is_an_ordinary_gaussian_mixture(covariance: str, plain_data
             theirs.fit(data)
         np.testing.assert_allclose(ours[iteration].pose[0, 0].numpy(), theirs.means_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(ours[iteration].activation[0, 0].numpy(), theirs.weights_, rtol=1e-6)
+
+
+def test_no_iteration_lowers_the_likelihood(plain_data) -> None:
+    """EM has an objective, unlike routing by agreement with a squash: the likelihood of the votes."""
+    data, start = plain_data
+    likelihoods = []
+    for step in cluster(data, start, 10, covariance="full", epsilon=1e-9):
+        assert step.coupling is not None
+        assignment = step.coupling[0, 0].numpy()
+        density = np.zeros(len(data))
+        for weight in assignment.T:
+            mean = weight @ data / weight.sum()
+            covariance = (weight[:, None] * (data - mean)).T @ (data - mean) / weight.sum()
+            density += weight.mean() * multivariate_normal.pdf(data, mean, covariance)
+        likelihoods.append(np.log(density).sum())
+    assert (np.diff(likelihoods) > -1e-6).all()
+    assert likelihoods[-1] > likelihoods[0] + 1
+
+
+@pytest.mark.parametrize(("spread", "tighter"), [(1e-1, 1e-2), (1e-2, 1e-3)])
+def test_agreement_counts_however_good_it_is_already(spread: float, tighter: float) -> None:
+    """A cosine saturates near 1, where the log variance does not: the paper's second reason for EM."""
+    noise = torch.randn(50, 4, dtype=double, generator=torch.Generator().manual_seed(0))
+    routing = EMRouting(iterations=1, epsilon=1e-12, normalize_mass=True, inverse_temperature=1, decay=0)
+    logits, cosines = [], []
+    for scale in (spread, tighter):
+        votes = 1 + scale * noise
+        shared = SharedVotes(votes[None], torch.eye(4, dtype=double)[None])
+        logits.append(float(routing.double()(shared, torch.ones(1, 50, dtype=double)).logits.detach()))
+        cosines.append(float(torch.cosine_similarity(votes, votes.mean(0, keepdim=True)).mean()))
+    assert logits[1] - logits[0] > 1
+    assert 0 < cosines[1] - cosines[0] < 0.01
 
 
 def test_fixed_sigma_is_a_mixture_of_equal_spheres(plain_data) -> None:

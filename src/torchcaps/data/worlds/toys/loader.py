@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from torchcaps._checks import check_count
+from torchcaps._checks import check_count, check_flag
 from torchcaps.data.datasets.norb import RECIPE, check_viewpoint, familiar_split, select_views
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.registry import register_dataset
+from torchcaps.data.worlds.toys.clutter import change_toys
 from torchcaps.data.worlds.toys.files import as_image_set, find, find_or_render
 from torchcaps.data.worlds.toys.rendering import render_table
 from torchcaps.data.worlds.toys.table import AZIMUTHS, ELEVATIONS, LIGHTINGS, TOYS, table
@@ -30,6 +31,8 @@ def toys(
     azimuths: Sequence[int] | None = None,
     lightings: Sequence[int] | None = None,
     toys_per_category: int = TOYS,
+    jitter: int = 0,
+    clutter: bool = False,
 ) -> ImageSet:
     """Load rendered toys, a set like smallNORB: 24,300 train and 24,300 test pairs of other toys, 5 classes.
 
@@ -55,6 +58,9 @@ def toys(
         toys_per_category: 5 as in smallNORB, whose test toys have other designs than the train toys; or from
             10 on toys of ten designs with random proportions, in both splits, ten of them in the test split.
             The second kind is rendered each time: select views, so that it does not take long.
+        jitter: move each toy by up to so many pixels, and rotate, scale and shade it at random, as in the
+            jittered-cluttered NORB set; see `change_toys`.
+        clutter: put gray shapes on the ground around the toy.
 
     Example:
         >>> some = toys("test", elevations=[0], azimuths=[0], lightings=[2], size=24)
@@ -64,6 +70,8 @@ def toys(
     check_viewpoint(split, viewpoint)
     check_count("size", size)
     check_toys(toys_per_category)
+    check_count("jitter", jitter, minimum=0)
+    check_flag("clutter", clutter)
     views = {
         "elevation": _check_codes("elevations", elevations, ELEVATIONS),
         "azimuth": _check_codes("azimuths", azimuths, AZIMUTHS),
@@ -83,7 +91,11 @@ def toys(
             images = rendered.select(kept[0] & kept[1] & kept[2])
         else:
             images = _render_codes(base_split, codes, TOYS, **options)
-    return images if viewpoint is None else select_views(images, viewpoint, novel=split == "test_novel")
+    if viewpoint is not None:
+        images = select_views(images, viewpoint, novel=split == "test_novel")
+    if jitter or clutter:
+        images = change_toys(images, base_split, jitter=jitter, clutter=clutter, seed=seed)
+    return images
 
 
 # Kept, because an experiment trains several networks on the same views, and rendering takes long.
