@@ -294,3 +294,35 @@ def test_views_without_a_drawing_link_to_the_pad(visit: Visit) -> None:
         link = visit.page.locator(f"#view-{name} .notice").get_by_role("link", name="Draw a digit")
         link.click()
         visit.page.locator("#view-draw canvas.pad").wait_for()
+
+
+def test_a_link_carries_the_drawing_and_the_settings(visit: Visit, browser: Any) -> None:
+    view = visit.open("draw")
+    pad = view.locator("canvas.pad")
+    visit.response_to("draw", lambda: visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.45, 0.8)))
+    lengths = view.locator(".bars .value").all_inner_texts()
+    votes = visit.open("votes")
+    visit.response_to("votes", votes.get_by_text("EM", exact=True).click)
+    link = visit.page.evaluate("import('/static/js/core/share.js').then(({ shareLink }) => shareLink())")
+    page = browser.new_page(reduced_motion="reduce")
+    other = Visit(page, visit.url, "shared")
+    page.goto(link)
+    page.locator("#view-votes .dots circle").first.wait_for()
+    other.wait_idle()
+    assert page.locator("#view-votes").get_by_role("radio", name="EM").is_checked()
+    view = other.open("draw")
+    assert view.locator(".bars .value").all_inner_texts() == lengths
+    assert other.errors == []
+    page.close()
+
+
+def test_a_damaged_link_opens_the_page(visit: Visit) -> None:
+    visit.page.goto(f"{visit.url}/#draw?drawing=%25%25")
+    visit.page.locator("#view-draw .verdict .big:not(:empty)").wait_for()
+    assert visit.open("parts").locator(".card").count() > 0
+    visit.page.goto("about:blank")
+    visit.page.goto(f"{visit.url}/#parts?scene=99_x~0_0_0_0_0.5~_~-7_0_0_0_1")
+    visit.page.locator("#view-parts .object").first.wait_for()
+    visit.wait_idle()
+    assert visit.page.locator("#view-parts .object").count() == 1
+    assert visit.errors == []

@@ -2,6 +2,7 @@
 
 import { ConnectionError, get, reportError, RETRY_DELAY } from "./core/api.js";
 import { beginBusy, endBusy } from "./core/feedback.js";
+import { connectShareButton } from "./core/share.js";
 import { currentName, listen, select } from "./core/tabs.js";
 import * as draw from "./views/draw.js";
 
@@ -75,6 +76,7 @@ async function showVersion() {
   }
 }
 
+connectShareButton(document.getElementById("share"));
 listen(show);
 show(currentName());
 showVersion();

@@ -11,6 +11,7 @@ import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
 import { createSlider } from "../widgets/slider.js";
 
 const NAMES = { capsules: "Capsules", cnn: "CNN" };
+const HINTS = { capsules: "lengths, each from 0 to 1", cnn: "scores that add up to 1" };
 const MODELS = { capsules: "shared_capsnet", cnn: "pooled_cnn" };
 
 export function create(stage) {
@@ -31,7 +32,7 @@ export function create(stage) {
   stage.append(
     h("div", { class: "w12 toolbar" }, original.element, h("div", { class: "tool grow" }, epsilon.element)),
     ...networks.map(({ key, attacked, change, verdict, bars }) =>
-      card("w6 result", NAMES[key], "attacked with its own gradient",
+      card("w6 result", NAMES[key], HINTS[key],
         verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element,
         networkLine(MODELS[key], "mnist").element)),
     h("p", { class: "w12 soft small result" },

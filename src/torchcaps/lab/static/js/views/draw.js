@@ -5,6 +5,7 @@ import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { networkLine } from "../core/networks.js";
 import { recall, remember } from "../core/settings.js";
+import { takeSharedDrawing } from "../core/share.js";
 import { currentImage, setImage, setMissing, setRecognition } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
@@ -88,7 +89,8 @@ export async function create(stage) {
   }
 
   const examples = await moreExamples();
-  const saved = recall("drawing");
+  const shared = takeSharedDrawing();
+  const saved = shared ? { strokes: [], example: shared } : recall("drawing");
   if (saved && (saved.strokes.length || saved.example) && !currentImage()) {
     // The same object as in the list, so that its button is marked.
     const known = digits.find((digit) => JSON.stringify(digit.image) === JSON.stringify(saved.example));

@@ -98,7 +98,7 @@ export function createNetworkStrip() {
     bars.setAttribute("aria-label", `Lengths of the digit capsules; ${best} is the longest`);
     captions.image.textContent = `${image.length} × ${image.length} pixels`;
     captions.features.textContent = `the ${features.length} strongest of ${count} maps, ${side} × ${side}`;
-    captions.primary.textContent = `${rows} × ${columns} positions × ${primary.length} types; lengths ${short.toFixed(2)} (light) to ${long.toFixed(2)}`;
+    captions.primary.textContent = `${rows} × ${columns} positions × ${primary.length} types; lengths ${short.toFixed(2)} (faint) to ${long.toFixed(2)} (strong)`;
     captions.routing.textContent = `${capsules} × ${lengths.length} votes, ${couplings.length} iterations; one map per digit`;
     captions.classes.textContent = `${lengths.length} capsules of ${response.pose.length} numbers; bars: length`;
     captions.decoder.textContent = `draws the longest, ${best}`;

@@ -3,7 +3,7 @@
 import { numberText, ticks } from "../core/scale.js";
 import { svg } from "../core/dom.js";
 
-const WIDTH = 640;
+const [MIN_WIDTH, MAX_WIDTH] = [340, 640];
 const ROW = 104;
 const [LEFT, RIGHT, BOTTOM] = [40, 16, 46];
 
@@ -11,19 +11,23 @@ export function createStrips(label) {
   const element = svg("svg", { class: "strips", role: "img", "aria-label": label });
   let rows = [];
   let x = () => 0;
+  let limit = 0; // labels of means beyond it are on the left of their line
 
   // All iterations have the same axis.
   function load({ shown, measure, iterations }) {
     const all = iterations.flatMap((step) => step.agreements.flat());
     const [low, high] = [Math.min(...all), Math.max(...all)];
     const span = high - low || 1;
+    // On a narrow screen the plot is narrower, so that its text is not smaller.
+    const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, element.parentElement?.clientWidth || MAX_WIDTH));
     const floor = shown.length * ROW;
     const height = floor + BOTTOM;
-    x = (value) => LEFT + Math.max(0, Math.min(1, (value - low) / span)) * (WIDTH - LEFT - RIGHT);
-    const axis = svg("g", { class: "grid" }, ...ticks(low, high, 8).flatMap((value) => [
+    limit = width * 0.75;
+    x = (value) => LEFT + Math.max(0, Math.min(1, (value - low) / span)) * (width - LEFT - RIGHT);
+    const axis = svg("g", { class: "grid" }, ...ticks(low, high, width > 500 ? 8 : 5).flatMap((value) => [
       svg("line", { x1: x(value), x2: x(value), y1: 8, y2: floor }),
       svg("text", { x: x(value), y: floor + 18, "text-anchor": "middle" }, numberText(value)),
-    ]), svg("text", { x: WIDTH - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, `${measure} of vote and capsule →`));
+    ]), svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, `${measure} of vote and capsule →`));
     rows = shown.map((digit, index) => {
       const count = iterations[0].agreements[index].length;
       const dots = Array.from({ length: count }, (_, child) => svg("circle", { cy: index * ROW + 18 + spread(child) * (ROW - 34) },
@@ -33,7 +37,7 @@ export function createStrips(label) {
       return { digit, dots, mean, element: svg("g", { class: index ? "strip" : "strip best" },
         svg("text", { class: "name", x: 8, y: index * ROW + ROW / 2 + 8 }, String(digit)), svg("g", { class: "dots" }, ...dots), mean) };
     });
-    element.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
+    element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     element.replaceChildren(axis, ...rows.map((row) => row.element));
   }
 
@@ -47,7 +51,7 @@ export function createStrips(label) {
       });
       mean.style.transform = `translateX(${x(agreement[digit])}px)`;
       mean.lastChild.textContent = `mean ${numberText(agreement[digit], 3)}`;
-      const right = x(agreement[digit]) > WIDTH * 0.8;
+      const right = x(agreement[digit]) > limit;
       mean.lastChild.setAttribute("text-anchor", right ? "end" : "start");
       mean.lastChild.setAttribute("x", right ? -6 : 6);
     });
