@@ -23,6 +23,7 @@ from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
+from torchcaps.cli.serve import serve
 from torchcaps.cli.size import size
 from torchcaps.cli.train import train
 from torchcaps.errors import DataError, MissingExtraError, RunError
@@ -75,6 +76,7 @@ COMMANDS = (
     predict,
     parse,
     export,
+    serve,
     reproduce,
     compare,
     results,
