@@ -17,15 +17,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from torchcaps.sklearn import CapsuleClassifier
 
-# The name of each check that is known to fail, and why. There is none: those for which pandas or the array API
-# are not installed are skipped by scikit-learn itself.
+# The name of each check that is known to fail, and why. There is none: scikit-learn itself skips those that
+# need pandas or the array API where these are not installed.
 KNOWN_FAILURES: dict[str, str] = {}
-TINY = {"model_options": {"stages": [[16]], "class_dim": 4}, "min_size": 4}
+TINY = {"model_options": {"stages": [[16]], "class_dim": 4, "iterations": 1}, "min_size": 4}
 SMALL = {"model_options": {"stages": [[8], [16]], "class_dim": 8}}
 
 
 @parametrize_with_checks(
-    [CapsuleClassifier(epochs=10, batch_size=50, lr=0.02, **TINY)],
+    [CapsuleClassifier(epochs=8, batch_size=64, lr=0.03, **TINY)],
     expected_failed_checks=lambda estimator: KNOWN_FAILURES,
 )
 def test_checks_of_scikit_learn(estimator: CapsuleClassifier, check: Any) -> None:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from torchcaps._checks import check_count, check_number
 from torchcaps._extras import require
-from torchcaps.models import Model, create_model
+from torchcaps.capsules import Capsules
+from torchcaps.models import Model, Output, create_model
 from torchcaps.models.registry import model_info
 from torchcaps.training.objective import Objective
 from torchcaps.training.prediction import predict
@@ -64,8 +65,8 @@ class CapsuleClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     Example:
         >>> from sklearn.datasets import load_digits
         >>> X, y = load_digits(n_class=3, return_X_y=True)
-        >>> options = {"stages": [[8], [16]]}
-        >>> classifier = CapsuleClassifier(model_options=options, epochs=8, random_state=0).fit(X[:400], y[:400])
+        >>> classifier = CapsuleClassifier(model_options={"stages": [[8], [16]]}, epochs=8, random_state=0)
+        >>> classifier = classifier.fit(X[:400], y[:400])
         >>> bool(classifier.score(X[400:], y[400:]) > 0.9)
         True
         >>> classifier.transform(X[:5]).shape  # the poses of three class capsules of 16 numbers
@@ -160,7 +161,7 @@ class CapsuleClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = []  # poses are float32
         return tags
 
-    def _output(self, X: Any) -> Any:
+    def _output(self, X: Any) -> Output:
         check_is_fitted(self)
         X = validate_data(self, X, allow_nd=True, dtype="numeric", reset=False)
         if X.shape[1:] != self.input_shape_:
@@ -168,11 +169,8 @@ class CapsuleClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"X must be [N, {', '.join(map(str, self.input_shape_))}] as in fit, got {list(X.shape)}"
             )
         output = predict(self.model_, self._images(X), batch_size=EVAL_BATCH)
-        parts = [None if part is None else part.cpu() for part in (output.scores, output.logits)]
-        capsules = output.capsules
-        if capsules is not None:
-            capsules = type(capsules)(*(part.cpu() for part in capsules))
-        return type(output)(*parts, capsules)
+        capsules = None if output.capsules is None else Capsules(*(part.cpu() for part in output.capsules))
+        return Output(output.scores.cpu(), output.logits.cpu(), capsules)
 
     def _images(self, X: np.ndarray) -> Tensor:
         """Scaled images `[N, C, H, W]`, at least `min_size` on each side."""

@@ -25,6 +25,7 @@ from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
 from torchcaps.cli.serve import serve
 from torchcaps.cli.size import size
+from torchcaps.cli.sweep import sweep
 from torchcaps.cli.train import train
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
@@ -72,6 +73,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     train,
+    sweep,
     evaluate,
     predict,
     parse,
