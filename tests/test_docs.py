@@ -67,3 +67,14 @@ def test_programs_of_the_export_page_run(tmp_path: Path, monkeypatch: pytest.Mon
         exec(compile("\n" * lines_before + block[1], str(page), "exec"), names)
     assert names["description"]["classes"] == [str(digit) for digit in range(10)]  # type: ignore[index]
     assert (tmp_path / "digits-capsnet" / "README.md").is_file()
+
+
+def test_the_program_of_the_page_on_scikit_learn_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", minversion="1.6")
+    [program] = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "sklearn.md").read_text("utf-8"), flags=re.DOTALL
+    )
+    exec(program, {"__name__": "program"})
+    accuracy, _, on_poses = capsys.readouterr().out.splitlines()
+    assert float(accuracy.split()[0]) > 0.9
+    assert float(on_poses) > 0.9

@@ -116,7 +116,7 @@ def test_a_module_that_needs_an_extra_says_which() -> None:
     failed = dict(line.split(" | ") for line in done.stdout.splitlines())
     sentence = re.compile(r"""[\w' ]+ needs the extra '(\w+)': pip install "torchcaps\[\1\]\"""")
     assert not [line for line in failed.items() if not sentence.fullmatch(line[1])]
-    assert {name.split(".")[1] for name in failed} <= {"cli", "kernels", "lab"}
+    assert {name.split(".")[1] for name in failed} <= {"cli", "kernels", "lab", "serve", "sklearn", "web"}
     assert {"torchcaps.cli.train", "torchcaps.lab.server"} <= set(failed)
 
 

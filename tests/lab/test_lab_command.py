@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from support.lab_models import CARDS
 from support.lab_process import lab_process
-from torchcaps.cli import lab as command
+from torchcaps.cli import listening as command
 from torchcaps.cli.app import app
 from torchcaps.lab.model_store import REQUIRED_MODELS
 
@@ -74,31 +74,31 @@ def test_in_a_terminal_the_next_free_port_is_offered(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(typer, "confirm", lambda question, default: questions.append(question) or agree)
     if agree:
-        with command.open_listener("127.0.0.1", used_port) as listener:
+        with command.open_listener("lab", "127.0.0.1", used_port) as listener:
             assert listener.getsockname()[1] > used_port
     else:
         with pytest.raises(typer.Exit):
-            command.open_listener("127.0.0.1", used_port)
+            command.open_listener("lab", "127.0.0.1", used_port)
     assert f"Port {used_port} is in use" in questions[0]
 
 
 def test_an_address_of_another_machine_is_rejected() -> None:
     with pytest.raises(ValueError, match="--host"):
-        command.open_listener("no.such.host.invalid", 0)
+        command.open_listener("lab", "no.such.host.invalid", 0)
     with pytest.raises(OSError, match="cannot listen"):
-        command.open_listener("192.0.2.1", 8765)  # an address reserved for documentation
+        command.open_listener("lab", "192.0.2.1", 8765)  # an address reserved for documentation
 
 
 @pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
 def test_other_machines_need_the_token_in_the_printed_address(
     host: str, local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torchcaps.lab.connections
     import torchcaps.lab.server
+    import torchcaps.web.connections
 
     apps: list[dict[str, Any]] = []
     monkeypatch.setattr(torchcaps.lab.server, "create_app", lambda **options: apps.append(options))
-    monkeypatch.setattr(torchcaps.lab.connections, "create_server", lambda app: MagicMock())
+    monkeypatch.setattr(torchcaps.web.connections, "create_server", lambda app: MagicMock())
     monkeypatch.setattr(socket, "gethostname", lambda: "My-Machine")
     for _ in range(2):
         result = RUNNER.invoke(app, ["lab", "--port", "0", "--host", host])
@@ -141,7 +141,7 @@ def test_a_forbidden_port_is_not_reported_as_used(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(command, "bind_socket", forbidden)
     with pytest.raises(OSError, match="port 80: Permission denied"):
-        command.open_listener("127.0.0.1", 80)
+        command.open_listener("lab", "127.0.0.1", 80)
 
 
 @pytest.mark.parametrize(

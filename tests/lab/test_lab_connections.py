@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from fastapi import FastAPI
 
-from torchcaps.cli.lab import bind_socket
-from torchcaps.lab.connections import LimitedProtocol, create_server
+from torchcaps.cli.listening import bind_socket
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.schemas import TweakRequest, TweakResponse
 from torchcaps.lab.server import create_app
 from torchcaps.lab.views import draw
+from torchcaps.web.connections import LimitedProtocol, create_server
 
 TIMEOUT = 30
 BODY = json.dumps({"pose": [0.1] * 16, "target": 3}).encode()

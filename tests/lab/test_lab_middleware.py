@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from support.lab_models import untrained_store
-from torchcaps.lab.middleware import MAX_BODY_BYTES, BodySizeLimit
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.server import create_app
+from torchcaps.lab.server import MAX_BODY_BYTES, create_app
+from torchcaps.web.middleware import BodySizeLimit
 
 LOCAL = {"127.0.0.1", "localhost", "::1"}
 JSON = {"Content-Type": "application/json"}
@@ -96,7 +96,7 @@ def test_a_large_body_after_the_response_started_disconnects() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(BodySizeLimit(respond_first)({"type": "http", "headers": []}, receive, send))
+    asyncio.run(BodySizeLimit(respond_first, MAX_BODY_BYTES)({"type": "http", "headers": []}, receive, send))
     assert [message["type"] for message in (*sent, *received)] == ["http.response.start", "http.disconnect"]
 
 

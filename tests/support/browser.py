@@ -54,8 +54,8 @@ def inside_window(page: Any, element: Any) -> bool:
 @contextmanager
 def serve(store: ModelStore, token: str | None = None) -> Iterator[str]:
     """Run a lab on a free port; yields its URL."""
-    from torchcaps.cli.lab import bind_socket
-    from torchcaps.lab.connections import create_server
+    from torchcaps.cli.listening import bind_socket
+    from torchcaps.web.connections import create_server
 
     listener = bind_socket("127.0.0.1", 0)  # connections wait here until the server accepts them
     server = create_server(create_app(store, token=token))

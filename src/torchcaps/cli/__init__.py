@@ -1,7 +1,7 @@
 """The command line.
 
-Commands: train, evaluate, predict, parse, export, reproduce, compare, results, claims, data, models, demo,
-bench, size, doctor, lab.
+Commands: train, sweep, evaluate, predict, parse, export, serve, reproduce, compare, results, claims, data,
+models, demo, bench, size, doctor, lab.
 
 Each command imports what it needs when it runs, so that `--help` does not wait for PyTorch.
 """

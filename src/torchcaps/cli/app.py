@@ -23,7 +23,9 @@ from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
+from torchcaps.cli.serve import serve
 from torchcaps.cli.size import size
+from torchcaps.cli.sweep import sweep
 from torchcaps.cli.train import train
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
@@ -71,10 +73,12 @@ app = typer.Typer(
 )
 COMMANDS = (
     train,
+    sweep,
     evaluate,
     predict,
     parse,
     export,
+    serve,
     reproduce,
     compare,
     results,

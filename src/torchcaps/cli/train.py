@@ -36,6 +36,12 @@ def train(
         typer.Option(metavar="TIME", help="Save and stop after this time, such as 45s, 90m or 1h30m."),
     ] = None,
     save_every: Annotated[str, typer.Option(metavar="TIME", help="Time between saves.")] = "2m",
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRACKER", help="Send metrics to wandb, mlflow or tensorboard; may be repeated."
+        ),
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Train a model.
@@ -48,12 +54,14 @@ def train(
       torchcaps train recipes/mnist-capsnet.toml --set optimizer.lr=3e-4
       torchcaps train --model capsnet_small --data folder:photos
       torchcaps train --model norb_cnn --data smallnorb --data-dir norb
+      torchcaps train mnist-capsnet --track wandb
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
     from torchcaps.cli.progress import make_progress
     from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
     from torchcaps.training.recipe import Recipe
+    from torchcaps.training.tracking import tracking_callbacks
 
     if resume and not recipe and not model:
         out = out or newest_run("recipe.toml")
@@ -68,14 +76,15 @@ def train(
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
     with import_hint(out or RUNS / label):
+        effective = chosen.override(changes)
         result = run_training(
-            chosen.override(changes),
+            effective,
             out,
             name=label,
             resume=resume,
             budget=None if budget is None else parse_duration(budget),
             save_every=parse_duration(save_every),
-            callbacks=[make_progress()],
+            callbacks=[make_progress(), *tracking_callbacks(track or [], effective)],
         )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)

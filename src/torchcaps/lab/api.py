@@ -16,6 +16,8 @@ from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.views import attack, clusters, draw, overlap, parts, toy, votes
 from torchcaps.lab.worker import Worker
+from torchcaps.web.errors import ErrorResponse
+from torchcaps.web.waiting import CLIENT_CLOSED, wait_unless_disconnected
 
 Session = Annotated[
     str | None,
@@ -46,14 +48,13 @@ async def sender(http: Request, session: Session = None) -> Sender:
 
 
 Client = Annotated[Sender, Depends(sender)]
-CLIENT_CLOSED = 499  # nginx's status for a client that closed its connection
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schemas.ErrorResponse, "description": "The library rejected the values"},
-    409: {"model": schemas.ErrorResponse, "description": "Superseded by a newer request of the same session"},
-    413: {"model": schemas.ErrorResponse, "description": "The body is too large"},
-    422: {"model": schemas.ErrorResponse, "description": "The request does not match its schema"},
-    429: {"model": schemas.ErrorResponse, "description": "Too many requests are waiting"},
-    503: {"model": schemas.ErrorResponse, "description": "The weights of a network are not installed"},
+    400: {"model": ErrorResponse, "description": "The library rejected the values"},
+    409: {"model": ErrorResponse, "description": "Superseded by a newer request of the same session"},
+    413: {"model": ErrorResponse, "description": "The body is too large"},
+    422: {"model": ErrorResponse, "description": "The request does not match its schema"},
+    429: {"model": ErrorResponse, "description": "Too many requests are waiting"},
+    503: {"model": ErrorResponse, "description": "The weights of a network are not installed"},
 }
 
 
@@ -71,17 +72,12 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         # Encoded in the worker thread too, so that the event loop stays free.
         future = worker.submit(key, lambda: schemas.to_json(view(*arguments)))
         result = asyncio.wrap_future(future)
-        disconnect = asyncio.create_task(wait_for_disconnect(client.http))
         try:
-            await asyncio.wait({result, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-            if not result.done():
+            if not await wait_unless_disconnected(result, client.http):
                 return Response(status_code=CLIENT_CLOSED)  # nobody receives it
             return json_response(result.result())
         finally:
-            disconnect.cancel()
-            if not result.done():
-                result.cancel()
-                worker.remove(future)
+            worker.remove(future)  # nothing happens to a job that has run
 
     @api.get("/status", response_model=schemas.StatusResponse)
     async def status() -> Response:
@@ -144,12 +140,6 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         return await run("attack", client, attack.attack, store, request)
 
     return api
-
-
-async def wait_for_disconnect(request: Request) -> None:
-    """Return when the client has closed its connection; the body must have been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def json_response(body: bytes) -> Response:

@@ -148,12 +148,6 @@ class Response(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class ErrorResponse(Response):
-    """Why the request failed, in one sentence."""
-
-    detail: str
-
-
 class ModelInfo(Response):
     """A network whose weights are loaded, and its test metrics."""
 

@@ -14,13 +14,17 @@ from starlette.staticfiles import StaticFiles
 from torchcaps import __version__
 from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
-from torchcaps.lab.errors import add_error_handlers
-from torchcaps.lab.middleware import AllowedHosts, BodySizeLimit, SecurityHeaders, TokenRequired
+from torchcaps.lab.errors import add_lab_error_handlers
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.views.draw import warm_up
 from torchcaps.lab.worker import Worker
+from torchcaps.web.errors import add_error_handlers
+from torchcaps.web.middleware import AllowedHosts, BodySizeLimit, CookieToken, SecurityHeaders
 
 HERE = Path(__file__).parent
+MAX_BODY_BYTES = 1_000_000
+TOKEN_COOKIE = "torchcaps_lab"
+TOKEN_NEEDED = "this lab needs a token; open the address that torchcaps lab printed, with its ?token=..."
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -59,13 +63,14 @@ def create_app(
         redoc_url=None,
     )
     app.state.worker = worker
-    app.add_middleware(BodySizeLimit)
+    app.add_middleware(BodySizeLimit, max_bytes=MAX_BODY_BYTES)
     if token is not None:
-        app.add_middleware(TokenRequired, token=token)
+        app.add_middleware(CookieToken, token=token, cookie=TOKEN_COOKIE, message=TOKEN_NEEDED)
     if hosts is not None:
         app.add_middleware(AllowedHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     add_error_handlers(app)
+    add_lab_error_handlers(app)
     app.include_router(create_api(store, worker))
     documentation = docs_page(app.openapi())
 

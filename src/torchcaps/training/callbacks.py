@@ -52,6 +52,9 @@ class Callback:
                 the device: reading them waits for it, so do not read them at every step.
         """
 
+    def on_record(self, numbers: dict[str, Any]) -> None:
+        """A line was written to `metrics.jsonl`: every hundred steps, and at the end of each epoch."""
+
     def on_epoch_end(self, record: dict[str, Any]) -> None:
         """An epoch is done and tested; `record` is its line in `metrics.jsonl`."""
 
@@ -88,6 +91,11 @@ class CallbackList(Callback):
         """See `Callback`."""
         for each in self.callbacks:
             each.on_step_end(position, totals)
+
+    def on_record(self, numbers: dict[str, Any]) -> None:
+        """See `Callback`."""
+        for each in self.callbacks:
+            each.on_record(numbers)
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
         """See `Callback`."""

@@ -265,6 +265,7 @@ class Engine:
         """Write a line of metrics."""
         self.run.record(numbers)
         self.position.records += 1
+        self.callbacks.on_record(numbers)
 
     def finish_epoch(self, images_per_second: float) -> None:
         """Test, record, keep the best model, and decide whether training is over."""

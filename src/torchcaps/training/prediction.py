@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count
 from torchcaps._registry import suggest
 from torchcaps.capsules import Capsules
-from torchcaps.data.formats.images import open_image, read_image, upright_shape
+from torchcaps.data.formats.images import MAX_PIXELS, open_image, read_image, upright_shape
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
@@ -97,7 +97,13 @@ class Predictor:
         return self(images)
 
     def read(
-        self, path: str | Path, *, invert: bool | None = None, shape: tuple[int, int] | None = None
+        self,
+        path: str | Path,
+        *,
+        invert: bool | None = None,
+        shape: tuple[int, int] | None = None,
+        max_pixels: int = MAX_PIXELS,
+        content: bytes | None = None,
     ) -> Tensor:
         """Read an image file as the model's training images were: uint8 `[C, H, W]`.
 
@@ -105,15 +111,21 @@ class Predictor:
             path: an image file of any size and kind.
             invert: see `files`.
             shape: height and width to scale and crop it to, by default those of the training images.
+            max_pixels: width times height of the largest image that is decoded.
+            content: the bytes of the file, if they are in memory; then the path is only its name in messages.
         """
         channels = self.card.in_channels
         gray = channels != 3
         # The size before a center crop is not known any more; a whole object at the crop's size is nearest.
-        image = read_image(path, shape or self.card.image_size, gray)
+        image = read_image(path, shape or self.card.image_size, gray, max_pixels, content)
         if gray and channels > 1:
             image = image.expand(channels, -1, -1)
+        return self.with_background(image, invert)
+
+    def with_background(self, image: Tensor, invert: bool | None) -> Tensor:
+        """Swap dark and light in an image, uint8 `[C, H, W]`, if `invert` says so; see `files`."""
         if invert is None:
-            invert = channels == 1 and inverted(image, self.card.background)
+            invert = self.card.in_channels == 1 and inverted(image, self.card.background)
         return 255 - image if invert else image
 
     def full_shape(self, path: str | Path, side: int | None = None) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from torchcaps._extras import require
 from torchcaps.errors import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+# What is read from bytes, which may come from anybody: Pillow also runs other programs for rare formats.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 GRAY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L")
 LARGEST_KEPT = 128
 DEFAULT_SIZE = 64
@@ -81,8 +84,13 @@ def rotation(image: Any) -> str | None:
         return None
 
 
-def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
+def open_image(path: Path, max_pixels: int = MAX_PIXELS, content: bytes | None = None) -> Any:
     """Open an image file with Pillow, which reads its header only.
+
+    Args:
+        path: the file.
+        max_pixels: width times height of the largest image that is accepted.
+        content: the bytes of the file, if they are in memory; then the path is only its name in messages.
 
     Raises:
         DataError: it cannot be read as an image, or has more than `max_pixels`; the message names the file.
@@ -91,7 +99,7 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # max_pixels decides
-            image = pillow.open(path)
+            image = pillow.open(path) if content is None else pillow.open(BytesIO(content), formats=FORMATS)
     except pillow.DecompressionBombError as fault:
         raise DataError.in_file(
             path, f"{fault} Scale it down, or raise max_pixels and PIL.Image.MAX_IMAGE_PIXELS"
@@ -99,20 +107,24 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Any:
     except FileNotFoundError as fault:
         raise DataError.in_file(path, "there is no such file") from fault
     except (OSError, ValueError) as fault:
-        raise DataError.in_file(path, f"it is not an image that can be read ({fault})") from fault
+        reason = fault if content is None else f"known are {', '.join(FORMATS)}"
+        raise DataError.in_file(path, f"it is not an image that can be read ({reason})") from fault
     if image.width * image.height > max_pixels:
         size = f"{image.width}×{image.height}"
         image.close()
+        more = "" if content else ", or allow more with the option max_pixels of the data set 'folder'"
         raise DataError.in_file(
-            path,
-            f"it has {size} pixels; at most {max_pixels} are read: scale it down, or allow more with the "
-            "option max_pixels of the data set 'folder'",
+            path, f"it has {size} pixels; at most {max_pixels} are read: scale it down{more}"
         )
     return image
 
 
 def read_image(
-    path: str | os.PathLike[str], shape: tuple[int, int], gray: bool, max_pixels: int = MAX_PIXELS
+    path: str | os.PathLike[str],
+    shape: tuple[int, int],
+    gray: bool,
+    max_pixels: int = MAX_PIXELS,
+    content: bytes | None = None,
 ) -> Tensor:
     """Read one image file, scaled to cover `shape` and cropped at the center.
 
@@ -123,6 +135,7 @@ def read_image(
         shape: height and width of the result.
         gray: whether to give one channel rather than three.
         max_pixels: width times height of the largest file that is decoded.
+        content: the bytes of the file, if they are in memory; then the path is only its name in messages.
 
     Returns:
         uint8 `[1, H, W]` or `[3, H, W]`.
@@ -134,7 +147,7 @@ def read_image(
     pillow = require("PIL.Image", extra="train", purpose=PURPOSE)
     operations = require("PIL.ImageOps", extra="train", purpose=PURPOSE)
     path = Path(path)
-    with open_image(path, max_pixels) as image:
+    with open_image(path, max_pixels, content) as image:
         try:
             image.load()
             transposition = rotation(image)

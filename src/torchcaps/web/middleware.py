@@ -1,4 +1,4 @@
-"""ASGI middleware: security headers, a limit on the size of requests, allowed host names, and a token."""
+"""ASGI middleware: security headers, a limit on the size of requests, allowed host names, and tokens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_BODY_BYTES = 1_000_000
-TOO_LARGE = f"the body is larger than the limit of {MAX_BODY_BYTES // 1_000_000} MB"
-
-TOKEN_COOKIE = "torchcaps_lab"
-TOKEN_NEEDED = "this lab needs a token; open the address that torchcaps lab printed, with its ?token=..."
+BEARER_NEEDED = "this server needs a token, in the header Authorization: Bearer TOKEN"
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -48,8 +44,9 @@ class SecurityHeaders:
 class BodySizeLimit:
     """Rejects large bodies: by their Content-Length, or as soon as too many bytes have arrived."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self.app, self.max_bytes = app, max_bytes
+        self.message = f"the body is larger than the limit of {max_bytes / 1e6:g} MB"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -57,8 +54,8 @@ class BodySizeLimit:
             await self.app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES:
-            await JSONResponse({"detail": TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
+        if not length.isascii() or not length.isdigit() or int(length[:20]) > self.max_bytes:
+            await JSONResponse({"detail": self.message}, 413, {"Connection": "close"})(scope, receive, send)
             return
         received, response_started = 0, False
 
@@ -66,10 +63,10 @@ class BodySizeLimit:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MAX_BODY_BYTES:
+            if received > self.max_bytes:
                 if response_started:  # too late for an error response
                     return {"type": "http.disconnect"}
-                raise HTTPException(413, TOO_LARGE)
+                raise HTTPException(413, self.message)
             return message
 
         async def send_tracked(message: Message) -> None:
@@ -84,7 +81,7 @@ class AllowedHosts:
     """Rejects requests whose Host header is not in a list, to prevent DNS rebinding.
 
     Without it, the owner of another site could point its name to this machine, and a page of that site could
-    read the lab's responses. The address to which the client connected is always accepted. Starlette's own
+    read the server's responses. The address to which the client connected is always accepted. Starlette's own
     middleware for this does not accept IPv6 addresses.
     """
 
@@ -104,16 +101,16 @@ class AllowedHosts:
         return name in self.hosts or is_same_address(name, (scope.get("server") or ("",))[0])
 
 
-class TokenRequired:
-    """Rejects requests without the token.
+class CookieToken:
+    """Rejects requests without the token; for a page in a browser.
 
     The first visit has it in the address, `?token=...`, and sets a cookie for the page's own requests. The
     page is returned at once: after a redirect, a browser that came from another site would not send the
     cookie.
     """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, token: str, cookie: str, message: str) -> None:
+        self.app, self.token, self.cookie, self.message = app, token, cookie, message
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -123,21 +120,45 @@ class TokenRequired:
 
         async def send_with_cookie(message: Message) -> None:
             if message["type"] == "http.response.start":
-                cookie = f"{TOKEN_COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
                 MutableHeaders(scope=message).append("Set-Cookie", cookie)
             await send(message)
 
         request = HTTPConnection(scope)
-        if self._is_valid(request.query_params.get("token", "")):
+        if is_same_secret(request.query_params.get("token", ""), self.token):
             await self.app(scope, receive, send_with_cookie)
-        elif self._is_valid(request.cookies.get(TOKEN_COOKIE, "")):
+        elif is_same_secret(request.cookies.get(self.cookie, ""), self.token):
             await self.app(scope, receive, send)
         else:
-            await JSONResponse({"detail": TOKEN_NEEDED}, 403)(scope, receive, send)
+            await JSONResponse({"detail": self.message}, 403)(scope, receive, send)
 
-    def _is_valid(self, token: str) -> bool:
-        # The time that the comparison takes must not tell how much of a guess is right.
-        return secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+
+class BearerToken:
+    """Rejects requests without the header `Authorization: Bearer TOKEN`; for programs.
+
+    Args:
+        app: the application.
+        token: the secret.
+        public: addresses that need no token.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, public: Collection[str] = ()) -> None:
+        self.app, self.token, self.public = app, token, public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] == "http" and scope["path"] not in self.public:
+            kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+            if kind.lower() != "bearer" or not is_same_secret(token.strip(), self.token):
+                headers = {"WWW-Authenticate": "Bearer"}
+                await JSONResponse({"detail": BEARER_NEEDED}, 401, headers)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def is_same_secret(given: str, secret: str) -> bool:
+    """Whether a text is the secret; the time that it takes does not tell how much of a guess is right."""
+    return secrets.compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
 def host_name(header: str) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP server of the lab, with limits on slow clients and on the number of connections."""
+"""The HTTP server, with limits on slow clients and on the number of connections."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def create_server(app: ASGIApp) -> uvicorn.Server:
-    """A server for the lab; `run(sockets=[...])` starts it."""
+    """A server for an application; `run(sockets=[...])` starts it."""
     return uvicorn.Server(
         uvicorn.Config(app, http=LimitedProtocol, ws="none", log_level="warning", timeout_graceful_shutdown=2)
     )

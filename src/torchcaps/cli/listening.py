@@ -1,0 +1,88 @@
+"""The socket of a server: which port, and which names clients may call it by."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import sys
+from asyncio import CancelledError
+from ipaddress import ip_address
+
+import typer
+
+PORTS_TO_TRY = 100
+
+
+def is_not_cancellation(record: logging.LogRecord) -> bool:
+    """Whether to log a message of uvicorn: not if it only reports requests canceled by the shutdown."""
+    message = record.getMessage()
+    kind = record.exc_info[0] if record.exc_info else None
+    canceled = kind is not None and issubclass(kind, CancelledError)
+    return not (
+        canceled
+        or "CancelledError" in message
+        or (message.startswith("Cancel ") and "running task" in message)
+    )
+
+
+def open_listener(command: str, host: str, port: int) -> socket.socket:
+    """A socket for a command, bound to the port, or to the next free one if the user agrees."""
+    try:
+        return bind_socket(host, port)
+    except OSError as error:
+        if isinstance(error, socket.gaierror):
+            raise ValueError(f"--host {host} is not an address of this machine ({error.strerror})") from None
+        free = find_free_port(host, port + 1) if error.errno == errno.EADDRINUSE else None
+        if free is None:
+            raise OSError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    if sys.stdin.isatty() and typer.confirm(f"Port {port} is in use. Use {free} instead?", default=True):
+        return bind_socket(host, free)
+    typer.echo(
+        f"torchcaps: port {port} is in use, {free} is free: torchcaps {command} --port {free}", err=True
+    )
+    raise typer.Exit(1)
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A listening socket on this port.
+
+    Raises:
+        OSError: if the port cannot be used.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    # asyncio turns off Nagle's algorithm only if the protocol is given; otherwise responses are 40 ms slower.
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if sys.platform != "win32":  # there it would let two programs share the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)  # a second server is refused even while this one still starts
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def find_free_port(host: str, start: int) -> int | None:
+    """The first free port from `start` on, among the next hundred."""
+    for port in range(start, min(start + PORTS_TO_TRY, 65536)):
+        try:
+            bind_socket(host, port).close()
+        except OSError:
+            continue
+        return port
+    return None
+
+
+def known_hosts(host: str, address: str) -> set[str]:
+    """The names by which clients may call a server on this host, bound to this address, in lower case.
+
+    >>> sorted(known_hosts("localhost", "127.0.0.1"))
+    ['127.0.0.1', '::1', 'localhost']
+    """
+    names = {"127.0.0.1", "localhost", "::1", host.lower(), address}
+    if not ip_address(address).is_loopback:
+        machine = socket.gethostname().lower()
+        names |= {machine, f"{machine.removesuffix('.local')}.local"}
+    return names

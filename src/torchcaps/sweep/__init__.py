@@ -1,0 +1,1 @@
+"""Sweeps: a recipe with several values of its settings and several seeds, see docs/sweeps.md."""
