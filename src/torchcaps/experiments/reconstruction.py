@@ -101,7 +101,7 @@ def make_recipe(study: Study) -> Recipe:
         # Small images have fewer pixels to add up.
         changes += ["training.epochs=12", "training.batch_size=32", "loss.reconstruction=0.005"]
         return default_recipe("capsnet_small", "digits").override(changes)
-    changes += ["data.limit=10000", "data.val_fraction=0.05", "training.epochs=8", "training.batch_size=64"]
+    changes += ["data.limit=10000", "data.val_fraction=0.03", "training.epochs=6", "training.batch_size=64"]
     return default_recipe("capsnet_small", "mnist").override(changes)
 
 

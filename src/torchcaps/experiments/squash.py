@@ -105,14 +105,14 @@ def make_recipe(study: Study, network: Network) -> Recipe:
         changes = ["data.options.size=20", "data.val_fraction=0.15", "training.epochs=6"]
         changes += ["training.batch_size=32", "training.ema_decay=0.98", "loss.reconstruction=0.0"]
         return default_recipe("capsnet_small", "digits").override([*squashes, *changes])
-    changes = ["data.limit=6000", "data.val_fraction=0.05", "training.epochs=6", "training.batch_size=64"]
+    changes = ["data.limit=5000", "data.val_fraction=0.025", "training.epochs=5", "training.batch_size=64"]
     changes += ["training.ema_decay=0.98", 'schedule.name="cosine"']
     return default_recipe("capsnet_small", "mnist").override([*squashes, *changes])
 
 
 def network_text(study: Study) -> str:
     """The data of a training run in words."""
-    return "1,200 training images" if study.quick else "6,000 training images, 6 epochs"
+    return "1,200 training images" if study.quick else "5,000 training images, 5 epochs"
 
 
 def load_test_images(study: Study) -> ImageSet:
@@ -205,7 +205,7 @@ CLAIM = Claim(
     claim="squashing with 0.5 in place of 1 works a little better",
     source="Su Jianlin, “A delicious capsule feast” (essay, 2018), which asks to try them all, and whether "
     "middle layers need one; the first is that of Sabour, Frosst, Hinton 2017",
-    data="MNIST, 6,000 training images",
+    data="MNIST, 5,000 training images",
     quick_data="scikit-learn's digits",
     minutes=20,
     run=run,

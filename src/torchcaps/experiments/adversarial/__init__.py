@@ -123,10 +123,10 @@ def add_table(study: Study, results: Results, guessing: float) -> None:
         for kind in (*PANELS, *([FROM_OTHER] if FROM_OTHER in result else [])):
             for size, value in zip(result["epsilon"], result[kind]):
                 study.add_number(f"{name}.{kind}.{size}", value)
-    empty = [None] * 4
+    unknown = [None] * 4
     published = [
-        ["paper: capsules", None, "≥ guessing", None, *empty, "like the CNN"],
-        ["paper: CNN", None, "< guessing", None, *empty, None],
+        ["paper: capsules", None, "≥ guessing", *unknown, "like the CNN", None],
+        ["paper: CNN", None, "< guessing", *unknown, None, None],
     ]
     tries = strength(study)
     study.add_table(

@@ -32,7 +32,7 @@ FRACTION = 0.5
 def run(study: Study) -> None:
     """Train every network on parts of the training images, each part contained in the next one."""
     sizes = QUICK_SIZES if study.quick else SIZES
-    rates, steps = ((2e-3,), 150) if study.quick else ((1e-3, 3e-3), 600)
+    rates, steps = ((2e-3,), 150) if study.quick else ((1e-3, 3e-3), 500)
     settings: dict[str, Any] = {"rates": rates, "steps": steps, "batch_size": 32, "seed": study.seed}
     study.record_settings("training", sizes=sizes, **settings)
     train, validation, test = load_images(study)
