@@ -78,3 +78,12 @@ def test_the_program_of_the_page_on_scikit_learn_runs(capsys: pytest.CaptureFixt
     accuracy, _, on_poses = capsys.readouterr().out.splitlines()
     assert float(accuracy.split()[0]) > 0.9
     assert float(on_poses) > 0.9
+
+
+def test_the_program_of_the_page_on_sweeps_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    exec(program, {"__name__": "program"})
+    assert list((tmp_path / "runs" / "tracked" / "tensorboard").iterdir())

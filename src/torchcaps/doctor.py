@@ -22,6 +22,9 @@ EXTRAS = {
     "train": ("training and the command line", "accelerate"),
     "figures": ("figures of experiments", "matplotlib"),
     "lab": ("the lab in the browser", "fastapi"),
+    "serve": ("the server for predictions", "fastapi"),
+    "sklearn": ("CapsuleClassifier", "sklearn"),
+    "sweep": ("torchcaps sweep --search", "optuna"),
     "tensorboard": ("TensorBoard logs", "tensorboard"),
     "timm": ("backbones by name", "timm"),
     "triton": ("fused routing on a GPU", "triton"),
@@ -106,7 +109,12 @@ def extras() -> Rows:
 
 def environment() -> Rows:
     """Environment variables that change what torchcaps or PyTorch do."""
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
+    # The table is pasted into issues, so secrets are left out.
+    return {
+        name: "(hidden)" if "TOKEN" in name else value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(VARIABLES)
+    }
 
 
 def self_test() -> Rows:

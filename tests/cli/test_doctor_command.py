@@ -68,3 +68,9 @@ def test_without_triton_nothing_changes() -> None:
     (built, total, extra), (same, expected, _) = results
     assert (built, total) == (same, expected)
     assert extra.startswith("missing")
+
+
+def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHCAPS_SERVE_TOKEN", "secret")
+    assert doctor.environment()["TORCHCAPS_SERVE_TOKEN"] == "(hidden)"
+    assert "secret" not in str(doctor.environment())

@@ -88,6 +88,7 @@ def test_removed_images_are_not_computed() -> None:
     assert recorder.started.wait(TIMEOUT)
     unwanted, wanted = batcher.submit([image(1), image(2)]), batcher.submit([image(3)])
     batcher.remove(unwanted)
+    assert batcher.statistics().waiting == 1, "their places are free"
     recorder.release.set()
     assert wanted[0].result(TIMEOUT) == 6
     assert all(future.cancelled() for future in unwanted)

@@ -21,6 +21,7 @@ from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
+from torchcaps.cli.quiet import with_quiet
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
 from torchcaps.cli.serve import serve
@@ -92,7 +93,7 @@ COMMANDS = (
     lab,
 )
 for function in COMMANDS:
-    app.command(cls=Command)(function)
+    app.command(cls=Command)(with_quiet(function))
 
 
 def show_version(requested: bool) -> None:

@@ -19,6 +19,7 @@ def data(
         Path | None,
         typer.Option(metavar="PNG", help="File for the contact sheet; by default NAME.png."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no table.")] = False,
     settings: Settings = None,
 ) -> None:
     """Download a data set, describe it, and draw a contact sheet.
@@ -30,14 +31,32 @@ def data(
       torchcaps data folder:photos --set size=48 --out photos.png
       torchcaps data toys --set viewpoint=azimuth --split test_novel
     """
-    from torchcaps.cli.tables import print_dataset, print_datasets
+    import json
+
+    from torchcaps.cli.tables import dataset_rows, print_dataset, print_datasets
     from torchcaps.data import contact_sheet, load
 
     if name is None:
-        print_datasets()
+        if as_json:
+            typer.echo(json.dumps(dataset_rows()))
+        else:
+            print_datasets()
         return
     images = load(name, split, data_dir=data_dir, **option_table(settings))
     sheet = out or Path(f"{Path(name.partition(':')[2] or name).name}.png")
     contact_sheet(images, sheet)
+    if as_json:
+        facts = {
+            "data": name,
+            "split": split,
+            "images": len(images),
+            "in_channels": images.in_channels,
+            "image_size": images.image_size,
+            "classes": images.classes,
+            "metadata": list(images.metadata),
+            "contact_sheet": str(sheet),
+        }
+        typer.echo(json.dumps(facts))
+        return
     print_dataset(name, split, images)
     typer.echo(f"contact sheet: {sheet}")

@@ -9,6 +9,7 @@ def models(
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
     channels: Annotated[int, typer.Option(help="Channels of an image.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of an image.")] = 28,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no table.")] = False,
 ) -> None:
     """List the models, their parameter counts, and the trained weights.
 
@@ -17,6 +18,14 @@ def models(
       torchcaps models
       torchcaps models --classes 5 --channels 2 --size 32
     """
-    from torchcaps.cli.tables import print_models
+    import json
 
+    from torchcaps.cli.tables import model_rows, print_models
+
+    if as_json:
+        from torchcaps.models import list_pretrained
+
+        rows = model_rows(classes, channels, size)
+        typer.echo(json.dumps({"models": rows, "pretrained": list_pretrained()}))
+        return
     print_models(classes, channels, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -107,6 +108,26 @@ class LineProgress(Callback):
         self.console.print(
             f"{result['run']}: {duration(result['seconds'])} of training, model {result['model']}"
         )
+
+
+class JsonLines(Callback):
+    """Prints one JSON object per line, each with an `event`: `begin`, `record` or `end`."""
+
+    def on_train_begin(self, plan: Plan, position: Position) -> None:
+        """Print what is trained on what, and after which step it continues."""
+        self.print("begin", {**plan._asdict(), "step": position.step})
+
+    def on_record(self, numbers: dict[str, Any]) -> None:
+        """Print a line of `metrics.jsonl`."""
+        self.print("record", numbers)
+
+    def on_train_end(self, result: dict[str, Any]) -> None:
+        """Print what `result.json` holds."""
+        self.print("end", result)
+
+    def print(self, event: str, values: dict[str, Any]) -> None:
+        """Print one line at once, for programs that read along."""
+        print(json.dumps({"event": event, **values}), flush=True)
 
 
 class LiveProgress(LineProgress):

@@ -99,22 +99,33 @@ def print_evaluation(evaluation: Evaluation) -> None:
         console.print(table)
 
 
-def print_models(classes: int, channels: int, size: int) -> None:
-    """Print all models with their numbers of parameters, then the trained weights."""
+def model_rows(classes: int, channels: int, size: int) -> list[dict[str, Any]]:
+    """All models with their number of parameters; it is `None` where the images are too small."""
     import torch
 
     from torchcaps.models import create_model, list_models, model_info
 
-    table = plain_table("=model", ">parameters", "description")
+    rows = []
     for name in list_models():
+        count = None
         try:
             # On the meta device a model has shapes but takes no memory.
             with torch.device("meta"):
                 model = create_model(name, num_classes=classes, in_channels=channels, image_size=size)
-            count = f"{sum(parameter.numel() for parameter in model.parameters()):,}"
+            count = sum(parameter.numel() for parameter in model.parameters())
         except ValueError:
-            count = "image too small"
-        table.add_row(name, count, first_line(model_info(name).constructor))
+            pass
+        description = first_line(model_info(name).constructor)
+        rows.append({"model": name, "num_params": count, "description": description})
+    return rows
+
+
+def print_models(classes: int, channels: int, size: int) -> None:
+    """Print all models with their numbers of parameters, then the trained weights."""
+    table = plain_table("=model", ">parameters", "description")
+    for row in model_rows(classes, channels, size):
+        count = "image too small" if row["num_params"] is None else f"{row['num_params']:,}"
+        table.add_row(row["model"], count, row["description"])
     console = wide_console()
     console.print(table)
     console.print(f"\nParameters for {classes} classes and {channels}×{size}×{size} images.")
@@ -169,13 +180,18 @@ def comparison_table() -> None:
     console.print(f"Trunks: {', '.join(list_trunks())}")
 
 
-def print_datasets() -> None:
-    """Print all data sets."""
+def dataset_rows() -> list[dict[str, str]]:
+    """All data sets."""
     from torchcaps.data import dataset_info, list_datasets
 
+    return [{"data": name, "description": first_line(dataset_info(name).loader)} for name in list_datasets()]
+
+
+def print_datasets() -> None:
+    """Print all data sets."""
     table = plain_table("data set", "description")
-    for name in list_datasets():
-        table.add_row(name, first_line(dataset_info(name).loader))
+    for row in dataset_rows():
+        table.add_row(row["data"], row["description"])
     Console(highlight=False).print(table)
 
 

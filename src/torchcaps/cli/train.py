@@ -42,6 +42,9 @@ def train(
             metavar="TRACKER", help="Send metrics to wandb, mlflow or tensorboard; may be repeated."
         ),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line: begin, records, end.")
+    ] = False,
     settings: Settings = None,
 ) -> None:
     """Train a model.
@@ -57,7 +60,7 @@ def train(
       torchcaps train mnist-capsnet --track wandb
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
-    from torchcaps.cli.progress import make_progress
+    from torchcaps.cli.progress import JsonLines, make_progress
     from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
     from torchcaps.training.recipe import Recipe
@@ -84,7 +87,10 @@ def train(
             resume=resume,
             budget=None if budget is None else parse_duration(budget),
             save_every=parse_duration(save_every),
-            callbacks=[make_progress(), *tracking_callbacks(track or [], effective)],
+            callbacks=[
+                JsonLines() if as_json else make_progress(),
+                *tracking_callbacks(track or [], effective),
+            ],
         )
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)

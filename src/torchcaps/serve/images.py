@@ -88,11 +88,7 @@ class ImageReader:
                     raise
                 raise UnreadableImageError(f"{place}: the text is not base64 ({error})") from None
         pixels = to_pixels(place, image)
-        channels, height, width = pixels.shape
-        if height * width > self.max_pixels:
-            raise UnreadableImageError(
-                f"{place}: it has {width}×{height} pixels; at most {self.max_pixels} are read: scale it down"
-            )
+        channels = len(pixels)
         card = self.predictor.card
         if pixels.shape == (card.in_channels, *card.image_size):
             return self.predictor.with_background(torch.from_numpy(pixels), invert)
