@@ -326,3 +326,15 @@ def test_a_damaged_link_opens_the_page(visit: Visit) -> None:
     visit.wait_idle()
     assert visit.page.locator("#view-parts .object").count() == 1
     assert visit.errors == []
+
+
+def test_tweak_shows_the_length_of_the_numbers(visit: Visit) -> None:
+    view = visit.open("tweak")
+    words = view.locator(".verdict .words")
+    length = re.search(r"length (\d\.\d\d); in your drawing (\d\.\d\d)", words.inner_text())
+    assert length
+    assert float(length[1]) == pytest.approx(float(length[2]), abs=0.03), "sliders have steps"
+    for number in (1, 2, 3, 4):
+        slider = view.get_by_role("slider", name=f"Dimension {number}", exact=True)
+        visit.response_to("tweak", lambda slider=slider: slider.press("End"))  # type: ignore[misc]
+    assert "No capsule is longer than 1" in words.inner_text()
