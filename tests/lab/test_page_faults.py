@@ -199,11 +199,10 @@ def test_each_square_of_a_coupling_map_is_one_position(visit: Visit) -> None:
         }"""
         )
     )
-    assert max(colors) <= 9
+    assert min(colors) == 1, "where nothing is drawn, a square has one color"
     assert "17 × 17 pixels" in view.locator(".field").inner_text()
-    box = view.locator(".maps canvas").first.bounding_box()
-    field = view.locator(".field canvas")
-    visit.expect_change(field, lambda: visit.page.mouse.move(box["x"] + 5, box["y"] + 5))
+    corner = view.locator(".maps canvas").first
+    visit.expect_change(view.locator(".field canvas"), lambda: corner.hover(position={"x": 5, "y": 5}))
 
 
 def linear(color: str) -> np.ndarray:
