@@ -157,7 +157,7 @@ def test_a_whole_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
             for each in (right, wrong)
         )
         kept += [whole.name for whole in before] == [name]
-        gone += name not in [whole.name for whole in after]
+        gone += not after
     assert (kept, gone) == (COUNT, COUNT)
 
 

@@ -63,7 +63,6 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     api = APIRouter(prefix="/api", responses=ERRORS)
     examples_body = schemas.to_json(load_examples())
     toys_body = schemas.to_json(toy.list_toys(store))
-    shapes_body = schemas.to_json(parts.list_shapes())
 
     async def run(
         endpoint: str, client: Sender, view: Callable[..., schemas.Response], *arguments: Any
@@ -122,7 +121,9 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     @api.get("/shapes", response_model=schemas.ShapesResponse)
     async def list_shapes() -> Response:
         """Return the parts and wholes that scenes can be made of."""
-        return json_response(shapes_body)
+        # Made on first use, in a thread: it takes a moment.
+        shapes = await asyncio.to_thread(parts.list_shapes)
+        return json_response(schemas.to_json(shapes))
 
     @api.post("/parts", response_model=schemas.PartsResponse)
     async def read_scene(request: schemas.PartsRequest, client: Client) -> Response:

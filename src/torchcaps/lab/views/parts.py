@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,27 +36,34 @@ MODEL = ("parts_capsnet", "shapes")
 SIZE = 96  # pixels along each side; with 64, parts of small wholes are hard to tell
 BRIGHTNESS = 0.9
 THRESHOLD = 0.5  # the least presence of a whole, a group or a loose part, as in torchcaps.parse
-SCRAMBLES = 5  # wrong ways to put the parts of each whole together
+# Wrong ways to put the parts of each whole together: those of many tries that are least like any whole.
+SCRAMBLES, TRIES = 5, 16
 
 
+@cache
 def list_shapes() -> ShapesResponse:
     """Outlines of the parts, and where parts stand in each whole and in scrambled ones."""
     table = SHAPES.whole
-    count = len(table.names)
-    numbers = SceneNumbers("lab", 0, range(count * SCRAMBLES))
-    _, wrong, _ = scramble(SHAPES, numbers, np.arange(count).repeat(SCRAMBLES))
     return ShapesResponse(
         parts=[PartShape(name=each.name, outline=each.outline.round(4).tolist()) for each in SHAPES.parts],
         wholes=[
             WholeShape(
                 name=name,
                 parts=placed(row, table.place[row]),
-                scrambled=[placed(row, wrong[row * SCRAMBLES + number]) for number in range(SCRAMBLES)],
+                scrambled=[placed(row, place) for place in wrong_places(row)],
             )
             for row, name in enumerate(table.names)
         ],
         groups=list(SHAPES.group.names),
     )
+
+
+def wrong_places(whole: int) -> np.ndarray:
+    """Places `[SCRAMBLES, S, 4]` at which the parts of a type of whole make no whole."""
+    numbers = SceneNumbers(f"lab/{whole}", 0, range(TRIES))
+    kind, place, filled = scramble(SHAPES, numbers, np.full(TRIES, whole))
+    error = SHAPES.relation_error(np.where(filled, kind, -1), place)
+    return place[np.argsort(-error)[:SCRAMBLES]]
 
 
 def placed(whole: int, place: np.ndarray) -> list[PlacedPart]:

@@ -56,7 +56,6 @@ export function create(stage) {
     target = response.best;
     version = imageVersion();
     drawing.draw(ink(currentImage()));
-    verdict.set(String(target), `has length ${response.lengths[target].toFixed(2)} in your drawing`);
     reset();
   }
 
@@ -66,7 +65,10 @@ export function create(stage) {
   }
 
   function send() {
-    if (target !== null) query({ pose: sliders.map((slider) => slider.value), target });
+    if (target === null) return;
+    const pose = sliders.map((slider) => slider.value);
+    verdict.set(String(target), describeLength(Math.hypot(...pose), Math.hypot(...original)));
+    query({ pose, target });
   }
 
   function reset() {
@@ -105,6 +107,11 @@ export function create(stage) {
     show() { visible = true; refresh(); },
     hide() { visible = false; oscillator.stop(); },
   };
+}
+
+function describeLength(now, before) {
+  const text = `length ${now.toFixed(2)}; in your drawing ${before.toFixed(2)}`;
+  return now > 1 ? `${text}. No capsule is longer than 1.` : text;
 }
 
 function signedText(value) {
