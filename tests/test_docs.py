@@ -120,7 +120,7 @@ def check_concepts(names: Mapping[str, Any]) -> None:
     soft = DynamicRouting(iterations=3)(names["votes"], torch.ones(1, 4), names["start"], coupling=True)
     assert float(soft.coupling.min()) > 0.02
     assert float(soft.activation.max()) < 1
-    assert float(names["routed"].coupling.sum()) == pytest.approx(50, abs=1e-3)
+    assert names["routed"].coupling.sum().item() == pytest.approx(50, abs=1e-3)
 
 
 def check_export(names: Mapping[str, Any]) -> None:
@@ -130,7 +130,12 @@ def check_export(names: Mapping[str, Any]) -> None:
 
 def check_start(names: Mapping[str, Any]) -> None:
     assert accuracy(names) > 0.9
-    assert names["reader"].files(["digit.png"])[0].label == str(int(names["test"].labels[0]))
+    read = names["reader"].files(["digit.png"])[0]
+    assert (read.label, round(read.score, 2)) == ("7", 0.94)
+
+
+def check_traces(names: Mapping[str, Any]) -> None:
+    assert f"```text\n{names['trees'][0]}\n```" in (ROOT / "docs/guides/traces.md").read_text("utf-8")
 
 
 # What the text around the programs says of them.
@@ -138,7 +143,18 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "concepts.md": check_concepts,
     "export.md": check_export,
     "start.md": check_start,
+    "traces.md": check_traces,
 }
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("docs/zh/*.md")], ids=site_path)
+def test_chinese_pages_show_the_same_code_and_pictures(page: Path) -> None:
+    chinese, english = page.read_text("utf-8"), (ROOT / "docs" / page.name).read_text("utf-8")
+    assert FENCE.findall(chinese) == FENCE.findall(english)
+    pictures = re.compile(r"!\[[^]]*\]\((?:\.\./)?([^)]+)\)")
+    assert pictures.findall(chinese) == pictures.findall(english)
+    outline = re.compile(r"^#+ |^\| ", flags=re.MULTILINE)
+    assert outline.findall(FENCE.sub("", chinese)) == outline.findall(FENCE.sub("", english))
 
 
 def test_every_public_name_is_on_an_api_page() -> None:

@@ -102,7 +102,7 @@ def clustering_figure() -> None:
     start = torch.rand(1, 1, 60, 1)
     routing = EMRouting(2, iterations=20, activation="mixing")
     history = routing.history(votes, torch.ones(1, 60), torch.cat([start, 1 - start], -1))
-    figure, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(9, 1.8), sharex=True, sharey=True, layout="constrained")
     for ax, iteration in zip(axes, (1, 8, 13, 20)):
         routed = history[iteration - 1]
         ax.scatter(*points.T, c=routed.coupling[0, 0, :, 0], cmap="coolwarm", vmin=0, vmax=1, s=14)
