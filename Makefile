@@ -6,7 +6,7 @@ READY  := $(VENV)/.installed
 # The exact versions that the suite is tested with. Python 3.10 is older than some of them: CONSTRAINTS= there.
 CONSTRAINTS ?= -c constraints.txt
 
-PYTHON_CODE := src tests benchmarks
+PYTHON_CODE := src tests benchmarks docs/hooks docs/figures
 CPP_CODE    := $(sort $(shell find src/torchcaps/kernels -name '*.cpp' -o -name '*.h'))
 # The core: capsules, votes, poses, routing, layers, losses, models and registries. Tests that call a compiler
 # or score the shipped weights take longer than all others together and are left to `make test`.
@@ -16,7 +16,7 @@ QUICK := tests/test_capsules.py tests/votes tests/test_losses.py tests/test_pitf
 	--ignore=tests/routing/test_gradient_accuracy.py --ignore=tests/layers/test_compiled.py --ignore=tests/models/test_pretrained.py \
 	--deselect tests/layers/test_capsule_layers.py::test_compiles_whole
 
-.PHONY: test quick test-slow torture lint lint-python lint-cpp lint-js types layers unit demo format clean
+.PHONY: test quick test-slow torture lint lint-python lint-cpp lint-js types layers unit docs demo format clean
 
 test: lint types layers unit
 
@@ -67,6 +67,10 @@ test-slow: $(READY)
 torture: $(READY)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m torture $(TORTURE)
 
+# The site in site/; a broken link or reference is an error. `mkdocs serve` shows it while you write.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 demo: $(READY)
 	$(BIN)/torchcaps demo
 
@@ -76,5 +80,5 @@ format: $(READY)
 	$(BIN)/clang-format -i $(CPP_CODE)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info node_modules
+	rm -rf $(VENV) build dist site *.egg-info src/*.egg-info node_modules
 	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,39 @@
+"""Docstrings as the site needs them: formulas as MathML, so that no script has to draw them, and examples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+from latex2mathml.converter import convert
+
+INLINE = re.compile(r":math:`([^`]+)`")
+BLOCK = re.compile(r"^( *)\.\. math::(.*(?:\n(?:\1 +\S.*)?)*)", flags=re.MULTILINE)
+TABLE = re.compile(r"^=+(?: +=+)+\n.*?\n=+(?: +=+)+\n.*?\n=+(?: +=+)+$", flags=re.MULTILINE | re.DOTALL)
+# A doctest outside of a section "Example:" starts a paragraph at the margin.
+DOCTEST = re.compile(r"(?<=\n\n)(>>>.*?)(?=\n\n|\n?\Z)", flags=re.DOTALL)
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites every docstring before it is parsed."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Called for each module, class, function and attribute."""
+        if obj.docstring is not None:
+            obj.docstring.value = rewritten(obj.docstring.value)
+
+
+def rewritten(text: str) -> str:
+    """A docstring with formulas in MathML, tables and doctests in fences, and `Examples` as its title."""
+    text = TABLE.sub(lambda match: "```text\n" + INLINE.sub(r"\1", match[0]).replace("`", "") + "\n```", text)
+    text = BLOCK.sub(lambda match: f"{match[1]}{_math(match[2], 'block')}\n\n", text)
+    text = INLINE.sub(lambda match: _math(match[1], "inline"), text)
+    text = DOCTEST.sub(r"```pycon\n\1\n```", text)
+    return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+
+
+def _math(latex: str, display: str) -> str:
+    formula = convert(" ".join(latex.split()), display=display)
+    # Markdown must not read the signs inside as markup.
+    return re.sub(r"(?<=>)[*_]+(?=<)", lambda match: "".join(f"&#{ord(c)};" for c in match[0]), formula)
