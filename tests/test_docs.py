@@ -174,3 +174,9 @@ def test_navigation_has_every_page() -> None:
     hook = (ROOT / "docs" / "hooks" / "pages.py").read_text("utf-8")
     built = re.findall(r'^    "[\w./]+": "([\w.]+)",$', hook, re.M)
     assert listed - pages == set(built)
+
+
+def test_the_site_is_built_strictly() -> None:
+    command = re.search(r"mkdocs build.*", (ROOT / "Makefile").read_text("utf-8"))
+    assert command is not None
+    assert command[0].split() == ["mkdocs", "build", "--strict"]  # --quiet hides warnings from --strict
