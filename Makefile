@@ -67,9 +67,10 @@ test-slow: $(READY)
 torture: $(READY)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m torture $(TORTURE)
 
-# The site in site/; a broken link or reference is an error. `mkdocs serve` shows it while you write.
+# The site in site/; a broken link or reference is an error (not with --quiet, which hides warnings from --strict).
+# `mkdocs serve` shows it while you write.
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 demo: $(READY)
 	$(BIN)/torchcaps demo

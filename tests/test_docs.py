@@ -194,3 +194,9 @@ def test_the_program_of_the_page_on_sweeps_runs(tmp_path: Path, monkeypatch: pyt
     [program] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     exec(program, {"__name__": "program"})
     assert list((tmp_path / "runs" / "tracked" / "tensorboard").iterdir())
+
+
+def test_the_site_is_built_strictly() -> None:
+    command = re.search(r"mkdocs build.*", (ROOT / "Makefile").read_text("utf-8"))
+    assert command is not None
+    assert command[0].split() == ["mkdocs", "build", "--strict"]  # --quiet hides warnings from --strict

@@ -56,7 +56,7 @@ def site_link(target: str, source: str, place: str, files: Files) -> str:
     """
     path = normpath(str(PurePosixPath(source).parent / target))
     to = PAGES.get(path, path.removeprefix("docs/"))
-    if files.get_file_from_path(to) is not None and (path.startswith("docs/") or to in files.src_uris):
+    if files.get_file_from_path(to) is not None:
         return relpath(to, str(PurePosixPath(place).parent))
     if (ROOT / path).exists():
         return REPOSITORY + path
