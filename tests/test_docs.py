@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -200,3 +203,17 @@ def test_the_site_is_built_strictly() -> None:
     command = re.search(r"mkdocs build.*", (ROOT / "Makefile").read_text("utf-8"))
     assert command is not None
     assert command[0].split() == ["mkdocs", "build", "--strict"]  # --quiet hides warnings from --strict
+
+
+@pytest.mark.slow
+def test_the_built_site_has_no_dead_links(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    pages = [page for page in tmp_path.rglob("*.html") if page.name != "404.html"]
+    assert len(pages) > 40
+    for page in pages:
+        for link in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text("utf-8")):
+            if not re.match(r"[a-z]+:", link):
+                assert (page.parent / html.unescape(link)).exists(), f"{page}: {link}"

@@ -19,7 +19,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/results.md": "speed.md",
 }
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)|(?<=src=\")(?![a-z]+:)([^\"]+)")
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)|(?:(?<=src=\")|(?<=href=\"))(?![a-z]+:|#)([^\"#]+)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -41,26 +41,29 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     source = next((name for name, to in PAGES.items() if to == place), f"docs/{place}")
     parts = FENCE.split(markdown)
     for number in range(0, len(parts), 2):
-        parts[number] = LINK.sub(lambda match: site_link(match[0], source, place, files), parts[number])
+        parts[number] = LINK.sub(lambda match: site_link(match, source, page, files), parts[number])
     return "".join(parts)
 
 
-def site_link(target: str, source: str, place: str, files: Files) -> str:
+def site_link(match: re.Match[str], source: str, page: Any, files: Files) -> str:
     """A relative link of a page in the repository, as it is in the site.
 
     Args:
-        target: as it is written in the page.
+        match: of `LINK`: a link in Markdown, or one in HTML, which MkDocs leaves as it is.
         source: path of the page in the repository.
-        place: path of the page in the site's sources.
+        page: the page.
         files: all files of the site.
     """
-    path = normpath(str(PurePosixPath(source).parent / target))
+    path = normpath(str(PurePosixPath(source).parent / match[0]))
     to = PAGES.get(path, path.removeprefix("docs/"))
-    if files.get_file_from_path(to) is not None:
-        return relpath(to, str(PurePosixPath(place).parent))
+    file = files.get_file_from_path(to)
+    if file is not None and file.inclusion.is_included():
+        if match[2]:
+            return file.url_relative_to(page.file)
+        return relpath(to, str(PurePosixPath(page.file.src_uri).parent))
     if (ROOT / path).exists():
         return REPOSITORY + path
-    return target  # which the strict build then complains about
+    return match[0]  # which the strict build then complains about
 
 
 def _targets(text: str) -> set[str]:
