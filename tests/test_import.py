@@ -152,5 +152,5 @@ def test_the_command_without_its_extra_is_one_sentence(words: list[str]) -> None
 
 def test_the_version_is_written_once() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert 'dynamic = ["version"]' in text
+    assert 'dynamic = ["version", "readme"]' in text
     assert torchcaps.__version__ not in text
