@@ -127,6 +127,7 @@ def test_dead_parents_have_no_gradients() -> None:
     assert_close(EMRouting(5, iterations=2, beta_u=10.0), case)
 
 
+@pytest.mark.slow
 def test_a_limited_distance_has_no_gradient() -> None:
     case = conv(1, 3, 4, 2, 3, dtype=torch.float32)
     case.pose *= 1e15
@@ -134,6 +135,7 @@ def test_a_limited_distance_has_no_gradient() -> None:
     assert_close(EMRouting(activation="mixing", iterations=2), case)
 
 
+@pytest.mark.slow
 def test_a_cluster_far_from_the_others() -> None:
     """Votes that agree around 100, and one at -100: the small variance must not be lost."""
     case = dense_matrix(1, children=8, parents=2, dtype=torch.float32)
