@@ -1,21 +1,17 @@
 """Latency and memory under load; slow tests, because the limits assume an idle machine."""
 
 import asyncio
-import runpy
 import time
-from pathlib import Path
 
 import pytest
+from lab_load import load
 from starlette.testclient import TestClient
 
 from support.lab_process import lab_process
 
-LOAD = Path(__file__).parents[2] / "benchmarks" / "lab_load.py"
-
 
 @pytest.mark.slow
 def test_fifty_users_can_draw_at_once() -> None:
-    load = runpy.run_path(str(LOAD))["load"]
     with lab_process() as (process, port):
         asyncio.run(load(port, process.pid, clients=5, seconds=3))  # until memory use is stable
         result = asyncio.run(load(port, process.pid, clients=50, seconds=30))

@@ -10,23 +10,6 @@ from torchcaps.lab.model_store import ModelKey
 
 pytest_plugins = ["support.browser_fixtures"]
 
-SCREENS = [
-    pytest.param((390, "dark"), id="390-dark"),
-    pytest.param((1440, "light"), id="1440-light"),
-    pytest.param((390, "light"), id="390-light", marks=pytest.mark.slow),
-    pytest.param((1440, "dark"), id="1440-dark", marks=pytest.mark.slow),
-]
-
-
-@pytest.fixture(params=SCREENS)
-def visit(request: pytest.FixtureRequest, browser: Any, lab: str) -> Iterator[Visit]:
-    width, theme = request.param
-    page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
-    )
-    yield Visit(page, lab, f"{width}-{theme}")
-    page.close()
-
 
 @pytest.fixture
 def wide(browser: Any, lab: str) -> Iterator[Visit]:

@@ -1,19 +1,15 @@
 """Many clients at once; slow, because it takes half a minute."""
 
 import asyncio
-import runpy
-from pathlib import Path
 
 import pytest
+from serve_load import load
 
 from support.serve_process import serve_process
-
-LOAD = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
 
 @pytest.mark.slow
 def test_fifty_clients_for_thirty_seconds() -> None:
-    load = runpy.run_path(str(LOAD))["load"]
     with serve_process(("capsnet_small-mnist", "--port", "0")) as (process, port):
         asyncio.run(load(port, process.pid, clients=50, seconds=5))  # until memory use is stable
         result = asyncio.run(load(port, process.pid, clients=50, seconds=30))

@@ -19,7 +19,7 @@ import psutil
 
 from support.tiny_runs import child_environment
 
-drawing = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "lab_load.py"))["drawing"]
+drawing = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "http_load.py"))["drawing"]
 
 GOOD_CLIENTS, HOSTILE_CLIENTS = 6, 10
 PATIENCE = 60.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import DataDir, Settings, newest_run, option_table
+from torchcaps.cli.options import WEIGHTS_HELP, DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
     from torchcaps.training.data import Images
@@ -17,8 +17,7 @@ def evaluate(
         Path | None,
         typer.Argument(
             metavar="RUN",
-            help="A run's folder, a weights file, or the name of trained weights that "
-            "torchcaps models lists; by default the newest run.",
+            help=f"{WEIGHTS_HELP}; by default the newest run.",
         ),
     ] = None,
     data: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from torchcaps.cli.imports import import_hint
+from torchcaps.cli.options import WEIGHTS_HELP
 
 
 def export(
@@ -13,8 +14,7 @@ def export(
         Path,
         typer.Argument(
             metavar="MODEL_OR_RUN",
-            help="A run's folder, a weights file, or the name of trained weights that "
-            "torchcaps models lists.",
+            help=f"{WEIGHTS_HELP}.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The new file.")],

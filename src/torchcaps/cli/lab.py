@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import logging
 import secrets
 from ipaddress import ip_address
 from typing import Annotated
 
 import typer
 
-from torchcaps.cli.listening import is_not_cancellation, known_hosts, open_listener
+from torchcaps.cli.listening import known_hosts, open_listener, reachable_host, run_until_stopped
 
 DEFAULT_PORT = 8765
 INSTALL = "the lab needs FastAPI and uvicorn: pip install 'torchcaps[lab]'"
@@ -44,8 +43,6 @@ def lab(
     listener = open_listener("lab", host, port)
     address, port = listener.getsockname()[:2]
     token = None if ip_address(address).is_loopback else secrets.token_urlsafe(24)
-    # Not every browser can open an address that stands for all addresses.
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if token is not None:
         typer.echo(
             f"warning: with --host {host}, other machines can reach the lab, without encryption. "
@@ -54,20 +51,12 @@ def lab(
         )
 
     from torchcaps.lab.server import create_app
-    from torchcaps.web.connections import create_server
 
     app = create_app(hosts=known_hosts(host, address), token=token)
-    shown = f"[{reachable}]" if ":" in reachable else reachable
+    shown = reachable_host(host)
     query = "" if token is None else f"?token={token}"
     # Replaces uvicorn's own messages at the start.
     typer.echo(f"torchcaps lab: http://{shown}:{port}/{query} (Ctrl-C stops it)")
-    if reachable != host:
+    if host in ("0.0.0.0", "::"):
         typer.echo(f"On other machines, replace {shown} by the name or address of this one.")
-    logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
-    try:
-        create_server(app).run(sockets=[listener])
-    except KeyboardInterrupt:
-        pass  # raised by uvicorn after an orderly shutdown
-    finally:
-        listener.close()
-    typer.echo("torchcaps lab: stopped")
+    run_until_stopped("lab", app, listener)

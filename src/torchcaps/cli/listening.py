@@ -1,4 +1,4 @@
-"""The socket of a server: which port, and which names clients may call it by."""
+"""The socket of a server: which port, which names clients may call it by, and running until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import sys
 from asyncio import CancelledError
 from ipaddress import ip_address
+from typing import Any
 
 import typer
 
@@ -86,3 +87,27 @@ def known_hosts(host: str, address: str) -> set[str]:
         machine = socket.gethostname().lower()
         names |= {machine, f"{machine.removesuffix('.local')}.local"}
     return names
+
+
+def reachable_host(host: str) -> str:
+    """The host for a URL on this machine: not every client can open an address that stands for all.
+
+    >>> reachable_host("0.0.0.0"), reachable_host("::"), reachable_host("localhost")
+    ('127.0.0.1', '[::1]', 'localhost')
+    """
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{reachable}]" if ":" in reachable else reachable
+
+
+def run_until_stopped(command: str, app: Any, listener: socket.socket) -> None:
+    """Serve an application until Ctrl-C."""
+    from torchcaps.web.connections import create_server
+
+    logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
+    try:
+        create_server(app).run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass  # raised by uvicorn after an orderly shutdown
+    finally:
+        listener.close()
+    typer.echo(f"torchcaps {command}: stopped")

@@ -9,6 +9,11 @@ import typer
 
 RUNS = Path("runs")
 
+WEIGHTS_HELP = "A run's folder, a weights file, or the name of trained weights that torchcaps models lists"
+"""What a command takes as a trained network."""
+
+ImageFiles = Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")]
+TrainedRun = Annotated[Path | None, typer.Option("--run", help=f"{WEIGHTS_HELP}; by default the newest run.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set one option; may be repeated."),

@@ -6,21 +6,15 @@ from typing import Annotated
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import newest_run
+from torchcaps.cli.options import ImageFiles, TrainedRun, newest_run
 
 # Pixels along the shorter side of the picture in a figure.
 DRAWN_SIDE = 480
 
 
 def parse(
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")],
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            help="A run's folder, a weights file, or the name of trained weights that "
-            "torchcaps models lists; by default the newest run."
-        ),
-    ] = None,
+    images: ImageFiles,
+    run: TrainedRun = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for NAME-parse.png and NAME-parse.json of each image.")
     ] = Path(),

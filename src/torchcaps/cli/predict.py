@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import newest_run
+from torchcaps.cli.options import ImageFiles, TrainedRun, newest_run
 
 
 def predict(
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")],
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            help="A run's folder, a weights file, or the name of trained weights that "
-            "torchcaps models lists; by default the newest run."
-        ),
-    ] = None,
+    images: ImageFiles,
+    run: TrainedRun = None,
     invert: Annotated[
         bool | None,
         typer.Option(

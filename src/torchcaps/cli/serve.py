@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 from ipaddress import ip_address
@@ -10,7 +9,8 @@ from typing import Annotated
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.listening import is_not_cancellation, known_hosts, open_listener
+from torchcaps.cli.listening import known_hosts, open_listener, reachable_host, run_until_stopped
+from torchcaps.cli.options import WEIGHTS_HELP
 
 DEFAULT_PORT = 8000
 TOKEN_VARIABLE = "TORCHCAPS_SERVE_TOKEN"
@@ -21,8 +21,7 @@ def serve(
         Path,
         typer.Argument(
             metavar="RUN_OR_MODEL",
-            help="A run's folder, a weights file, or the name of trained weights that "
-            "torchcaps models lists.",
+            help=f"{WEIGHTS_HELP}.",
         ),
     ],
     port: Annotated[
@@ -67,7 +66,6 @@ def serve(
     from torchcaps.models.weights import load_weights
     from torchcaps.serve.server import Options, create_app, warm_up
     from torchcaps.training.prediction import Predictor, find_weights
-    from torchcaps.web.connections import create_server
 
     with import_hint(model):
         weights = find_weights(model)
@@ -93,17 +91,10 @@ def serve(
         hosts=hosts,
         token=token,
     )
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    shown = f"[{shown}]" if ":" in shown else shown
-    typer.echo(f"torchcaps serve: {weights} at http://{shown}:{port}/predict (Ctrl-C stops it)")
+    typer.echo(
+        f"torchcaps serve: {weights} at http://{reachable_host(host)}:{port}/predict (Ctrl-C stops it)"
+    )
     if token is not None:
         value = f"the value of {TOKEN_VARIABLE}" if chosen else token
         typer.echo(f"Clients need the header Authorization: Bearer TOKEN, with TOKEN {value}")
-    logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
-    try:
-        create_server(app).run(sockets=[listener])
-    except KeyboardInterrupt:
-        pass  # raised by uvicorn after an orderly shutdown
-    finally:
-        listener.close()
-    typer.echo("torchcaps serve: stopped")
+    run_until_stopped("serve", app, listener)
