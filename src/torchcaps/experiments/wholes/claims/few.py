@@ -25,14 +25,14 @@ from torchcaps.experiments.wholes.fitting import outputs
 
 # Wholes are learned and tested at all angles and many scales: only the scenes of the test are new.
 WHOLES: dict[str, Any] = {"angle": ALL_ANGLES, "scale": (0.55, 0.9), "offset": (0.0, 0.1)}
-COUNTS = (10, 30, 100, 300, 1000, 3000)
+COUNTS = (10, 30, 100, 300, 1000, 5000)
 QUICK_COUNTS = (10, 100, 1000)
 CNNS = ("dense_pretrained", "pooled_pretrained", "resnet_pretrained")
 FEW, MANY = 100, 1000
 
 
 def run(study: Study, form: Form | None = None) -> None:
-    """Train networks on 10 to 3,000 wholes."""
+    """Train networks on 10 to 5,000 wholes."""
     counts = QUICK_COUNTS if study.quick else COUNTS
     form = form or (QUICK if study.quick else FULL)
     names = (CAPSULES, *(CNNS[:1] if study.quick else CNNS), SET)
