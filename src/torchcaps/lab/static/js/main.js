@@ -2,6 +2,7 @@
 
 import { ConnectionError, get, reportError, RETRY_DELAY } from "./core/api.js";
 import { beginBusy, endBusy } from "./core/feedback.js";
+import { loadLanguage } from "./core/i18n.js";
 import { connectShareButton } from "./core/share.js";
 import { currentName, listen, select } from "./core/tabs.js";
 import * as draw from "./views/draw.js";
@@ -77,6 +78,7 @@ async function showVersion() {
 }
 
 connectShareButton(document.getElementById("share"));
+await loadLanguage();
 listen(show);
 show(currentName());
 showVersion();
