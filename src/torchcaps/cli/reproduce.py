@@ -51,8 +51,9 @@ def reproduce(
         bool,
         typer.Option(
             "--record",
-            help="Write the outcome to claims/NAME.json; run it in a checkout. Full form, at least 3 seeds; "
-            "default: 5 for experiments under 10 minutes, else 3.",
+            help="Write the outcome to claims/NAME.json, and each seed that has ended to claims/seeds; seeds "
+            "that are there are not run again. Run it in a checkout. Full form, at least 3 seeds; default: 5 "
+            "for experiments under 10 minutes, else 3.",
         ),
     ] = False,
     data_dir: Annotated[
@@ -162,13 +163,13 @@ def run_several(
     claim: Claim, folder: Path, seeds: int | None, record: bool, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Run several seeds, by default as many as a record needs."""
-    from torchcaps.experiments.framework.record import check_recordable
+    from torchcaps.experiments.framework.record import CLAIMS, check_recordable
     from torchcaps.experiments.framework.seeds import reproduce_seeds, seeds_needed
 
     count = seeds_needed(claim) if seeds is None else seeds
     if record:
         check_recordable(claim, count, quick=options["quick"])
-    return reproduce_seeds(claim, folder, seeds=count, **options)
+    return reproduce_seeds(claim, folder, seeds=count, records=CLAIMS if record else None, **options)
 
 
 def run_all(

@@ -16,8 +16,8 @@ from torchcaps.experiments.framework.page import (
     with_section,
     write_pages,
 )
-from torchcaps.experiments.framework.record import MAX_BYTES
 from torchcaps.experiments.framework.study import Claim
+from torchcaps.experiments.framework.thumbnail import MAX_BYTES
 
 ROOT = Path(__file__).parents[3]
 RECORDS = sorted((ROOT / "claims").glob("*.json"))

@@ -64,7 +64,7 @@ def test_stopped_queue_continues_and_skips_what_is_recorded(bench: Bench) -> Non
     bench.stopped = {"middle"}
     result = bench.run(records=records)
     assert (result.status, result.ended, result.left) == ("interrupted", ["short"], ["middle", "long"])
-    assert [path.name for path in records.iterdir()] == ["short.json"]
+    assert [path.name for path in records.glob("*.json")] == ["short.json"]
     bench.stopped = set()
     result = bench.run(records=records, resume=True)
     assert (result.status, result.skipped, result.ended) == ("ended", ["short"], ["middle", "long"])

@@ -10,10 +10,11 @@ import pytest
 
 from torchcaps.errors import RunError
 from torchcaps.experiments.framework.figures import add_axes, new_figure
-from torchcaps.experiments.framework.record import MAX_BYTES, is_recorded, record_claim
+from torchcaps.experiments.framework.record import is_recorded, record_claim
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.seeds import code_digest, reproduce_seeds, seeds_needed
 from torchcaps.experiments.framework.study import Claim, Study
+from torchcaps.experiments.framework.thumbnail import MAX_BYTES
 
 ERRORS = (3.0, 4.0, 8.0)
 

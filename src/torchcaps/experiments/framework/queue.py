@@ -54,7 +54,7 @@ def run_queue(
         folder_of: the folder of each; what was completed there is not repeated.
         seeds: number of seeds of each; by default `seeds_needed`.
         quick: run the quick forms, which are not recorded.
-        records: folder in which each outcome is recorded; `None` for no record.
+        records: folder in which each seed and each outcome is recorded; `None` for no record.
         resume: skip what is finished, or recorded if there are records, with the same settings.
         budget: seconds after which to save and stop.
         data_dir: folder of the data sets, if not in the usual places.
@@ -88,6 +88,7 @@ def run_queue(
                     folder,
                     seeds=count,
                     quick=quick,
+                    records=records,
                     data_dir=data_dir,
                     budget=left,
                     make_callback=make_callback,

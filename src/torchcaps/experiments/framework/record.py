@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,9 @@ from torchcaps.experiments.framework.formatting import cell_from_json, format_ce
 from torchcaps.experiments.framework.seeds import FEWEST, code_digest
 from torchcaps.experiments.framework.storage import read_json, write_json
 from torchcaps.experiments.framework.study import Claim
-from torchcaps.training.run import sessions_of
+from torchcaps.experiments.framework.thumbnail import copy_figure
 
 CLAIMS = Path("claims")
-MAX_BYTES = 60_000  # of the figure of a claim
-WIDTHS = (720, 540, 400, 300)  # of a figure that is stored as pixels
 ENVIRONMENT = ("python", "torch", "torchcaps", "numpy", "scikit-learn", "processor", "device", "threads")
 
 
@@ -70,7 +67,7 @@ def record_claim(claim: Claim, run: str | Path, folder: str | Path = CLAIMS) -> 
         "command": f"torchcaps reproduce {claim.name} --seeds {len(result['seeds'])}",
         "commit": git.get("commit"),
         "changed": git.get("changed"),
-        "trained_at": training_commits(run),
+        "trained_at": result["trained_at"],
         "code": result["code"],
         "date": environment["started"][:10],
         "seeds": result["seeds"],
@@ -79,7 +76,7 @@ def record_claim(claim: Claim, run: str | Path, folder: str | Path = CLAIMS) -> 
         "published": [claim.published] if claim.published else marked_rows(result["tables"]),
         "numbers": result["numbers"],
         "tables": result["tables"],
-        "figure": copy_figure(claim, result["figures"], run, folder),
+        "figure": copy_figure(claim.name, result["figures"], run, folder, chosen=claim.figure),
         "environment": {name: environment.get(name) for name in ENVIRONMENT},
     }
     write_json(written, table)
@@ -109,18 +106,6 @@ def has_same_settings(claim: Claim, seeds: int, table: dict[str, Any]) -> bool:
     """Whether a result or a record comes from enough seeds and the present code."""
     same_version = table["environment"].get("torchcaps") == torchcaps.__version__
     return same_version and len(table["seeds"]) >= seeds and table["code"] == code_digest(claim)
-
-
-def training_commits(run: Path) -> list[str]:
-    """The commits at which the networks of an experiment were trained, oldest first."""
-    sessions = [
-        session
-        for path in run.glob("seed-*/trained/*/environment.json")
-        for session in sessions_of(path.parent)
-        if session.get("git")
-    ]
-    sessions.sort(key=lambda session: session["started"])
-    return list(dict.fromkeys(session["git"]["commit"] for session in sessions))
 
 
 def marked_rows(tables: Sequence[dict[str, Any]]) -> list[str]:
@@ -156,37 +141,3 @@ def column_text(column: str, cell: Any) -> str:
         text = format_cell(cell, 0, 0.0)
     number = isinstance(cell, (int, float)) and name != column
     return f"{name} {text}" + " %" * number
-
-
-def copy_figure(claim: Claim, figures: Sequence[dict[str, str]], run: Path, folder: Path) -> str | None:
-    """Copy the main figure of an experiment, as SVG if that is small enough, otherwise as a small PNG.
-
-    Returns:
-        Name of the file; `None` if the experiment has no figure.
-    """
-    for old in folder.glob(f"{claim.name}.*"):
-        if old.suffix in (".svg", ".png"):
-            old.unlink()
-    chosen = [each for each in figures if each["name"] == claim.figure] or list(figures)
-    if not chosen:
-        return None
-    source = run / chosen[0]["file"]
-    svg = source.with_suffix(".svg")
-    if svg.is_file() and svg.stat().st_size <= MAX_BYTES:
-        shutil.copyfile(svg, folder / f"{claim.name}.svg")
-        return f"{claim.name}.svg"
-    shrink_png(source.with_suffix(".png"), folder / f"{claim.name}.png")
-    return f"{claim.name}.png"
-
-
-def shrink_png(source: Path, target: Path) -> None:
-    """Write an image with fewer pixels and 64 colors, until it is small enough."""
-    from PIL import Image
-
-    image = Image.open(source).convert("RGB")
-    for width in WIDTHS:
-        size = min(width, image.width), round(image.height * min(width, image.width) / image.width)
-        small = image.resize(size, Image.Resampling.LANCZOS).quantize(64, dither=Image.Dither.NONE)
-        small.save(target, optimize=True)
-        if target.stat().st_size <= MAX_BYTES:
-            return

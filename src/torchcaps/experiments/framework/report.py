@@ -12,7 +12,7 @@ from typing import Any
 from torchcaps.experiments.framework.formatting import format_column, is_number
 from torchcaps.experiments.framework.study import Claim, Figure, ReportItem, Table, Text, Verdict
 
-MEDIA_TYPES = {".svg": "image/svg+xml", ".gif": "image/gif"}
+MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}
 VERDICT_CLASSES = {True: "holds", False: "fails", None: "partly"}
 TERMS = (
     "Terms: a capsule is a group of neurons that stands for an object or a part of one; its pose is a vector "

@@ -12,9 +12,11 @@ from typing import Any
 from torchcaps.experiments.framework.combine import combine_items, combine_numbers, combine_verdicts
 from torchcaps.experiments.framework.report import report_html
 from torchcaps.experiments.framework.run import run_study
+from torchcaps.experiments.framework.seed_record import read_seed, write_seed
 from torchcaps.experiments.framework.storage import open_folder, write_json, write_text
 from torchcaps.experiments.framework.study import Claim, ReportItem, Table, Verdict, table_json
 from torchcaps.training.callbacks import Callback
+from torchcaps.training.run import sessions_of
 
 FEWEST = 3
 # Short experiments can afford more seeds.
@@ -34,6 +36,7 @@ def reproduce_seeds(
     *,
     seeds: int,
     quick: bool = False,
+    records: str | Path | None = None,
     data_dir: str | None = None,
     budget: float | None = None,
     make_callback: Callable[[], Callback] = Callback,
@@ -46,6 +49,8 @@ def reproduce_seeds(
         out: its folder; the folder of each seed is inside.
         seeds: number of seeds. More seeds can be added later.
         quick: small data and short training.
+        records: folder of the records. A seed that is on record there is not run again, and each seed that
+            has ended is put on record.
         data_dir: folder of the data sets, if not in the usual places.
         budget: seconds after which to save and stop.
         make_callback: makes the callback of each training run.
@@ -57,16 +62,23 @@ def reproduce_seeds(
     """
     if seeds < 1:
         raise ValueError(f"--seeds must be 1 or more, got {seeds}")
-    out = Path(out)
+    out, code = Path(out), code_digest(claim)
     open_folder(out, claim.name, quick=quick, seed=None)
     start = time.monotonic()
     results: list[dict[str, Any]] = []
     runs: list[list[ReportItem]] = []
     for seed in range(seeds):
+        folder = out / f"seed-{seed}"
+        known = None if records is None else read_seed(claim, seed, code, folder, Path(records))
+        if known is not None:
+            log(f"{claim.name}, seed {seed}: on record")
+            results.append(known[0])
+            runs.append(known[1])
+            continue
         log(f"{claim.name}, seed {seed}")
         result, items = run_study(
             claim,
-            out / f"seed-{seed}",
+            folder,
             quick=quick,
             seed=seed,
             data_dir=data_dir,
@@ -76,6 +88,9 @@ def reproduce_seeds(
         )
         if result["status"] != "ended":
             return result
+        result |= {"code": code, "trained_at": training_commits(folder)}
+        if records is not None:
+            write_seed(claim, result, items, folder, Path(records))
         results.append(result)
         runs.append(items)
     result, items = combine_results(claim, results, runs)
@@ -121,9 +136,22 @@ def combine_results(
         "figures": figures,
         "recipes": first["recipes"],
         "code": code_digest(claim),
+        "trained_at": list(dict.fromkeys(commit for result in results for commit in result["trained_at"])),
         "environment": results[-1]["environment"],
     }
     return combined, [*(verdict for verdict, _ in verdicts), *items]
+
+
+def training_commits(run: Path) -> list[str]:
+    """The commits at which the networks of one seed were trained, oldest first."""
+    sessions = [
+        session
+        for path in run.glob("trained/*/environment.json")
+        for session in sessions_of(path.parent)
+        if session.get("git")
+    ]
+    sessions.sort(key=lambda session: session["started"])
+    return list(dict.fromkeys(session["git"]["commit"] for session in sessions))
 
 
 def code_digest(claim: Claim) -> str:
