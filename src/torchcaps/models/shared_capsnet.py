@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchcaps._checks import check_count, check_counts
+from torchcaps._checks import check_choice, check_count, check_counts
 from torchcaps.layers import SharedCaps
 from torchcaps.models.base import CapsuleModel, Model, Output, conv_extent
 from torchcaps.models.registry import register_model
@@ -102,7 +102,11 @@ class SharedCapsNet(CapsuleModel):
 
 
 class PooledCNN(Model):
-    """The twin of `SharedCapsNet` with global average pooling, a dense layer and one sigmoid per class.
+    """The twin of `SharedCapsNet` with global pooling, a dense layer and one sigmoid per class.
+
+    With average pooling, the features of all places are averaged and then classified. With maximum pooling,
+    each place is classified on its own, and a class counts where it is most certain: a second object does
+    not take anything from the first.
 
     Args:
         num_classes: number of classes.
@@ -110,6 +114,7 @@ class PooledCNN(Model):
         image_size: the smallest height and width that will come; larger ones are read as well.
         stages: channels of the convolutions, stage by stage.
         hidden: size of the dense layer.
+        pooling: `"average"` or `"max"`.
     """
 
     any_size = True
@@ -122,8 +127,10 @@ class PooledCNN(Model):
         image_size: int | tuple[int, int],
         stages: Sequence[Sequence[int]] = STAGES,
         hidden: int = 128,
+        pooling: str = "average",
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+        self.pooling = check_choice("pooling", pooling, ("average", "max"))
         self.features = Features("pooled_cnn", in_channels, self.image_size, stages)
         self.head = nn.Sequential(
             nn.Linear(self.features.out_channels, check_count("hidden", hidden)),
@@ -134,7 +141,11 @@ class PooledCNN(Model):
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`."""
         self.check_images(images)
-        logits = self.head(self.features(images).mean((2, 3)))
+        features = self.features(images)
+        if self.pooling == "max":
+            logits = self.head(features.flatten(2).transpose(1, 2)).amax(1)
+        else:
+            logits = self.head(features.mean((2, 3)))
         return Output(scores=torch.sigmoid(logits), logits=logits)
 
 

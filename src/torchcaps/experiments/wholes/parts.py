@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +23,8 @@ POSE_BETA = 0.05
 REACH = 3
 # A proposal counts as a true part if it is at most this many pixels away.
 HIT = 4.0
+# Compiling takes half a minute, and makes steps 1.5 times as fast on one core.
+COMPILE_FROM = 1000
 
 
 def part_loss(found: PartMap, scenes: Scenes) -> Tensor:
@@ -93,12 +97,13 @@ def train_parts(
     # A quarter faster on CPUs; torch's own types do not know this form of `to`.
     detector.train().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     steps = len(streams[0])
+    forward = torch.compile(detector) if steps >= COMPILE_FROM and has_compiler() else detector
     optimizer = torch.optim.Adam(detector.parameters(), lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=0.15)
     for step, batches in enumerate(zip(*(each.epoch(0) for each in streams)), 1):
         # All at once: in batches of one stream, batch normalization would learn to tell the streams apart.
         images = torch.cat([scenes.images for scenes in batches]).float() / 255
-        found = detector(images.contiguous(memory_format=torch.channels_last))
+        found = forward(images.contiguous(memory_format=torch.channels_last))
         sizes = [len(scenes) for scenes in batches]
         each = [PartMap(*maps) for maps in zip(*(values.split(sizes) for values in found))]
         loss = torch.stack([part_loss(*pair) for pair in zip(each, batches)]).mean()
@@ -108,6 +113,11 @@ def train_parts(
         schedule.step()
         if log and step % 100 == 0:
             log(f"parts: step {step} of {steps}, loss {float(loss.detach()):.3f}")
+
+
+def has_compiler() -> bool:
+    """Whether there is the C++ compiler that `torch.compile` calls on a CPU."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
 
 
 class PartQuality(NamedTuple):
