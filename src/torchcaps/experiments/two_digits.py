@@ -78,8 +78,8 @@ def add_verdicts(study: Study) -> None:
     study.add_verdict(
         routed > even + MIN_LEAD / 4,
         f"With uniform coupling, which ignores agreement, capsules recognize {percent(even)} of the pairs "
-        f"with both scores above 0.5, and with dynamic routing {percent(routed)}. Capsules of both kinds sum and "
-        "squash the votes of each class on its own, so that a second digit adds to its own class and does "
+        f"with both scores above 0.5, and with dynamic routing {percent(routed)}. Both kinds of capsules sum "
+        "and squash the votes of each class on its own, so that a second digit adds to its own class and does "
         f"not lower the others. (Criterion: a lead of {MIN_LEAD / 4:.0f} points.)",
         question="Is routing the reason?",
     )
