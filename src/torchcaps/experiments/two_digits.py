@@ -79,8 +79,8 @@ def add_verdicts(study: Study) -> None:
         routed > even + MIN_LEAD / 4,
         f"With uniform coupling, which ignores agreement, capsules recognize {percent(even)} of the pairs "
         f"with both scores above 0.5, and with dynamic routing {percent(routed)}. Both kinds of capsules sum "
-        "and squash the votes of each class on its own, so that a second digit adds to its own class and does "
-        f"not lower the others. (Criterion: a lead of {MIN_LEAD / 4:.0f} points.)",
+        "and squash the votes of each class on its own, so that a second digit adds to its own class and "
+        f"does not lower the others. (Criterion: a lead of {MIN_LEAD / 4:.0f} points.)",
         question="Is routing the reason?",
     )
     places = numbers[f"{PLACES}.above_half"]

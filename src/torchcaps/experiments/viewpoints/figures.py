@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys.table import azimuth_degrees, elevation_degrees
 from torchcaps.experiments.framework.figures import (
     BLUE,
+    DARK,
     GRAY,
     GREEN,
     LIGHT,
@@ -16,9 +19,32 @@ from torchcaps.experiments.framework.figures import (
 )
 from torchcaps.experiments.framework.statistics import EpochErrors, epoch_at_error
 from torchcaps.experiments.framework.study import Study
-from torchcaps.experiments.viewpoints.verdicts import CAPSULES, CNN, UNROUTED
+from torchcaps.experiments.viewpoints.networks import (
+    CNN,
+    DENSE,
+    EM,
+    HEINSEN,
+    PAPER,
+    POOLED,
+    QUATERNION,
+    ROWS,
+    SELF,
+    UNROUTED,
+)
 
-COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, CNN: ORANGE}
+# Networks of the paper have thick lines; without capsules orange and gray, with capsules blue and green.
+STYLES: dict[str, dict[str, Any]] = {
+    CNN: {"color": ORANGE, "linewidth": 2.4},
+    POOLED: {"color": ORANGE, "linestyle": "--"},
+    DENSE: {"color": GRAY, "linestyle": "--"},
+    UNROUTED: {"color": GRAY, "linestyle": ":"},
+    PAPER: {"color": BLUE, "linewidth": 2.4},
+    EM: {"color": BLUE, "linestyle": "--"},
+    ROWS: {"color": BLUE, "linestyle": ":"},
+    HEINSEN: {"color": DARK, "linestyle": "-."},
+    SELF: {"color": GREEN, "linestyle": "--"},
+    QUATERNION: {"color": GREEN, "linestyle": "-"},
+}
 
 
 def draw_views(study: Study, categories: tuple[str, ...] = ("animal", "plane", "car")) -> None:
@@ -54,14 +80,14 @@ def draw_epochs(
         runs: errors after each epoch, by viewpoint and network.
         common: the familiar error at which networks are compared, by viewpoint.
     """
-    figure = new_figure(5.6, 7.6)
+    figure = new_figure(6.4, 8.6)
     for ax, (viewpoint, networks) in zip(add_axes(figure, 2, 1), runs.items()):
         for name, epochs in networks.items():
-            color = COLORS[name]
             points = [errors.familiar for errors in epochs], [errors.novel for errors in epochs]
-            ax.plot(*points, marker="o", markersize=4, color=color, label=name)
+            ax.plot(*points, marker="o", markersize=3, label=name, **STYLES[name])
             _, *chosen = epoch_at_error(epochs, common[viewpoint])
-            ax.plot(*chosen, "o", markersize=11, markerfacecolor="none", markeredgecolor=color)
+            color = STYLES[name]["color"]
+            ax.plot(*chosen, "o", markersize=10, markerfacecolor="none", markeredgecolor=color)
         ax.axvline(common[viewpoint], color=GRAY, linewidth=0.8, linestyle=":")
         ax.set(
             title=f"novel {viewpoint}s",
@@ -69,28 +95,30 @@ def draw_epochs(
             ylabel="error on novel views (%)",
         )
         ax.invert_xaxis()
-    ax.legend(fontsize=8, loc="upper right", frameon=False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     study.add_figure(
         "epochs",
         figure,
-        caption="Each point is one epoch; training goes from left to right. At the dotted line the networks "
-        "are equally good on familiar views. The circles are the models that are compared: a lower circle is "
-        "better on novel views.",
+        caption="Errors on validation toys; each point is one epoch, and training goes from left to right. "
+        "The dotted line is the familiar error of the paper's CNN at the end. The circles are the models "
+        "that are compared: a lower circle is better on novel views.",
     )
 
 
 def draw_by_view(study: Study, by_view: dict[str, dict[str, dict[int, float]]]) -> None:
     """Draw the error against the angle, with familiar angles shaded."""
-    figure = new_figure(5.6, 6.6)
+    figure = new_figure(6.4, 7.6)
     for ax, (viewpoint, networks) in zip(add_axes(figure, 2, 1), by_view.items()):
         for name, errors in networks.items():
             points = sorted((angle(viewpoint, view), error) for view, error in errors.items())
-            ax.plot(*zip(*points), marker="o", markersize=4, color=COLORS[name], label=name)
+            ax.plot(*zip(*points), marker="o", markersize=3, label=name, **STYLES[name])
         edges = sorted(angle(viewpoint, view) for view in FAMILIAR[viewpoint])
         ax.axvspan(edges[0], edges[-1], color=LIGHT, alpha=0.6, linewidth=0)
         ax.set(xlabel=f"{viewpoint} (degrees)", ylabel="error (%)")
         ax.set_ylim(bottom=0)
-    figure.axes[0].legend(fontsize=8, loc="best", frameon=False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     study.add_figure(
         "by_view",
         figure,
