@@ -229,6 +229,43 @@ class Conv5(Trunk):
         return torch.relu(self.conv(images))
 
 
+class Conv9(Trunk):
+    """The trunk of the CapsNets of 2017 and 2020 with 64 channels: a 9×9 convolution, and one of stride 2.
+
+    Args:
+        in_channels: channels of an image.
+
+    Example:
+        >>> Conv9(1).grid((40, 40))
+        (12, 12)
+    """
+
+    out_channels = 64
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(check_count("in_channels", in_channels), 64, 9),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 9, stride=2),
+            nn.ReLU(),
+        )
+
+    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
+        """Half of what is left without the borders."""
+        height, width = (
+            conv_extent(
+                "conv9", "second convolution", conv_extent("conv9", "first convolution", size, 9), 9, 2
+            )
+            for size in image_size
+        )
+        return height, width
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features `[B, 64, H', W']`."""
+        return self.layers(images)
+
+
 class Conv6(Trunk):
     """The smallNORB trunk of Hahn et al. 2019: six 3×3 convolutions with batch normalization and ReLU.
 
@@ -267,6 +304,7 @@ class Conv6(Trunk):
 TRUNKS: dict[str, Callable[[int], Trunk]] = {
     "conv5": Conv5,
     "conv6": Conv6,
+    "conv9": Conv9,
     "preact": PreActTrunk,
     "resnet16": ResNet16,
     "resnet20": ResNet20,
@@ -277,7 +315,7 @@ def list_trunks() -> list[str]:
     """Names that `create_trunk` takes.
 
     >>> list_trunks()
-    ['conv5', 'conv6', 'preact', 'resnet16', 'resnet20']
+    ['conv5', 'conv6', 'conv9', 'preact', 'resnet16', 'resnet20']
     """
     return list(TRUNKS)
 

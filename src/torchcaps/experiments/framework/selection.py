@@ -47,9 +47,14 @@ def train_best_rate(study: Study, name: str, recipe: Recipe, rates: Sequence[flo
 
 def validation_error(study: Study, name: str) -> float:
     """The lowest validation error of the training run `name`, in percent: that of the model it reports."""
+    return min(validation_errors(study, name))
+
+
+def validation_errors(study: Study, name: str) -> list[float]:
+    """The validation error of the training run `name` after each epoch, in percent."""
     path = study.training_folder(name) / "metrics.jsonl"
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     errors = [100 * record["validation"]["error"] for record in records if "validation" in record]
     if not errors:
         raise RunError(f"{path} has no validation errors: set data.val_fraction in the recipe")
-    return min(errors)
+    return errors
