@@ -1,8 +1,8 @@
 """The animation of the README: `python docs/figures/turning.py` writes turning.webp.
 
-A scene of the world `shapes` turns through 360° while the parse tree beside it stays the same. What the READMEs and
-the site say of it is checked for every frame; if it is not so, nothing is written. turning.png is the first frame,
-for readers who asked their system for less motion.
+A scene of the world `shapes` turns through 360° while the parse tree beside it stays the same. What the
+READMEs and the site say of it is checked for every frame; if it is not so, nothing is written. turning.png is
+the first frame, for readers who asked their system for less motion.
 """
 
 from __future__ import annotations
