@@ -18,7 +18,7 @@ QUICK := tests/test_capsules.py tests/votes tests/test_losses.py tests/test_pitf
 
 .PHONY: test quick test-slow torture lint lint-python lint-cpp lint-js types layers unit docs demo format clean
 
-test: lint types layers unit
+test: lint types layers docs unit
 
 $(READY): pyproject.toml setup.py constraints.txt $(CPP_CODE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
+import importlib.util
+import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ import torchcaps
 import torchcaps.data
 import torchcaps.training
 from torchcaps import list_pose_spaces, list_routings
+from torchcaps.experiments.compare.summary import MEASURES
 from torchcaps.routing import DynamicRouting, EMRouting
 
 ROOT = Path(__file__).parents[1]
@@ -154,7 +155,7 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
 def test_chinese_pages_show_the_same_code_and_pictures(page: Path) -> None:
     chinese, english = page.read_text("utf-8"), (ROOT / "docs" / page.name).read_text("utf-8")
     assert FENCE.findall(chinese) == FENCE.findall(english)
-    pictures = re.compile(r"!\[[^]]*\]\((?:\.\./)?([^)]+)\)")
+    pictures = re.compile(r"(?:!\[[^]]*\]\(|(?:src|srcset)=\")(?:\.\./)?([^)\"]+)")
     assert pictures.findall(chinese) == pictures.findall(english)
     outline = re.compile(r"^#+ |^\| ", flags=re.MULTILINE)
     assert outline.findall(FENCE.sub("", chinese)) == outline.findall(FENCE.sub("", english))
@@ -205,15 +206,69 @@ def test_the_site_is_built_strictly() -> None:
     assert command[0].split() == ["mkdocs", "build", "--strict"]  # --quiet hides warnings from --strict
 
 
-@pytest.mark.slow
-def test_the_built_site_has_no_dead_links(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocstrings")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    pages = [page for page in tmp_path.rglob("*.html") if page.name != "404.html"]
-    assert len(pages) > 40
-    for page in pages:
-        for link in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text("utf-8")):
-            if not re.match(r"[a-z]+:", link):
-                assert (page.parent / html.unescape(link)).exists(), f"{page}: {link}"
+def hook(name: str) -> ModuleType:
+    """A hook of the site, which is not part of a package."""
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location(f"hook_{name}", ROOT / "docs" / "hooks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_change_builds_the_site() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "docs" in re.findall(r"^test:(.*)$", makefile, re.M)[0].split()
+    assert "docs/hooks/check.py" in (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+def test_dead_links_of_the_built_site_are_found(tmp_path: Path) -> None:
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top"></h1><a href="guide/#step"></a><a href="#top"></a><a href="https://pytorch.org/x"></a>'
+    )
+    (tmp_path / "guide" / "index.html").write_text('<h2 id="step"></h2><a href="../"></a>')
+    check = hook("check")
+    assert check.dead_links(tmp_path) == []
+    (tmp_path / "guide" / "index.html").write_text(
+        '<a href="../gone/"></a><a href="../#gone"></a><source srcset="x.png">'
+    )
+    assert check.dead_links(tmp_path) == [
+        "index.html: no place guide/#step",
+        "guide/index.html: no file ../gone/",
+        "guide/index.html: no place ../#gone",
+        "guide/index.html: no file x.png",
+    ]
+
+
+def test_public_names_on_no_api_page_are_found(tmp_path: Path) -> None:
+    check = hook("check")
+    everything = {name for each in check.MODULES for name in importlib.import_module(each).__all__}
+    (tmp_path / "a.html").write_text("".join(f'<h2 id="torchcaps.x.{name}">' for name in everything))
+    assert check.hidden_names(tmp_path) == []
+    (tmp_path / "a.html").write_text(
+        "".join(f'<h2 id="torchcaps.x.{name}">' for name in everything - {"register_routing"})
+    )
+    assert [fault.split()[0] for fault in check.hidden_names(tmp_path)] == [
+        "torchcaps.register_routing",
+        "torchcaps.routing.register_routing",
+    ]
+
+
+def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
+    comparison, record = hook("comparison"), tmp_path / "compare.json"
+    assert comparison.section(record, tmp_path / "compare.png") == comparison.NONE
+    network = {"head": "em", "pose": "matrix", "trunk": "preact", "baseline": False}
+    pooled = {"head": "pooled", "pose": None, "trunk": "preact", "baseline": True}
+    networks = [network | {"affine": {"mean": 80.04, "sd": 1.0}}, pooled]
+    record.write_text(json.dumps({"form": "full", "partial": True, "networks": networks}))
+    assert comparison.section(record, tmp_path / "compare.png").splitlines() == [
+        "| network | affine (%) |",
+        "| --- | --- |",
+        "| em, matrix, preact | 80.0 ± 1.0 |",
+        "| *average pooling, preact* | – |",
+        "",
+        "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished.",
+    ]
+    assert {measure.key: measure.heading for measure in MEASURES} == comparison.COLUMNS

@@ -1,13 +1,19 @@
-"""The two figures of docs/concepts.md: `python docs/figures/concepts.py` writes them beside this file."""
+"""The figures of docs/concepts.md that move: `python docs/figures/concepts.py` writes them beside this file.
+
+Each is an animation, and a still for readers who asked their system for less motion. stills.py has others.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
 from torch import Tensor
 
 from torchcaps.routing import EMRouting
@@ -74,23 +80,45 @@ def draw_scene(ax: Axes, poses: Tensor, weights: Tensor) -> Tensor:
             style = "-" if share > 0.5 else ":"
             ax.plot([pose[2], x], [pose[3], y], style, color=COLORS[parent], lw=0.8 + 2 * share, alpha=0.8)
             ax.plot(x, y, "o", color=COLORS[parent], ms=5)
-    ax.set(xlim=(-4.4, 4.4), ylim=(-3.3, 3.3), aspect="equal")
+    ax.set(xlim=(-4.6, 4.6), ylim=(-4.6, 4.6), aspect="equal")
     ax.axis("off")
     return coupling
 
 
+def picture(figure: Figure, dpi: int) -> Image.Image:
+    """A figure as a frame of an animation."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    plt.close(figure)
+    return Image.open(buffer).convert("RGB")
+
+
+def save_frames(frames: list[Image.Image], name: str, durations: list[int]) -> None:
+    """Write an animation that repeats."""
+    path = HERE / name
+    options = {"save_all": True, "append_images": frames[1:], "duration": durations, "loop": 0}
+    frames[0].save(path, quality=70, method=4, **options)
+    print(name, path.stat().st_size // 1024, "kB")
+    assert path.stat().st_size < 300_000
+
+
 def votes_figure() -> None:
-    """One scene upright and turned: all votes turn with it, and the couplings stay."""
+    """A scene that turns: all votes turn with it, and the couplings stay."""
     poses, weights = scene()
-    turn = matrix(similarity(40, 1, 0, 0))
-    turned = torch.stack([pose_of(turn @ matrix(pose)) for pose in poses])
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-    first = draw_scene(axes[0], poses, weights)
-    second = draw_scene(axes[1], turned, weights)
-    torch.testing.assert_close(first, second, atol=1e-4, rtol=0)
+    frames, first = [], None
+    for angle in range(0, 360, 12):
+        turn = matrix(similarity(angle, 1, 0, 0))
+        turned = torch.stack([pose_of(turn @ matrix(pose)) for pose in poses])
+        figure, ax = plt.subplots(figsize=(5, 5), layout="constrained")
+        coupling = draw_scene(ax, turned, weights)
+        first = coupling if first is None else first
+        torch.testing.assert_close(first, coupling, atol=1e-4, rtol=0)
+        frames.append(picture(figure, 80))
+    assert first is not None
     assert (first.argmax(1) == torch.tensor([0, 0, 0, 1, 1, 1])).all()
-    print("couplings with the own whole:", first.amax(1).tolist())
-    figure.savefig(HERE / "votes.png", dpi=110)
+    assert first.amax(1).min() > 0.9
+    frames[0].save(HERE / "votes.png", optimize=True)
+    save_frames(frames, "votes.webp", [120] * len(frames))
 
 
 def clustering_figure() -> None:
@@ -102,15 +130,26 @@ def clustering_figure() -> None:
     start = torch.rand(1, 1, 60, 1)
     routing = EMRouting(2, iterations=20, activation="mixing")
     history = routing.history(votes, torch.ones(1, 60), torch.cat([start, 1 - start], -1))
+
+    def draw(ax: Axes, iteration: int) -> None:
+        routed = history[iteration - 1]
+        ax.scatter(*points.T, c=routed.coupling[0, 0, :, 0], cmap="coolwarm", vmin=0, vmax=1, s=24)
+        ax.scatter(*routed.pose[0, 0].T, marker="X", s=150, c=["#7f0000", "#00007f"], edgecolor="white")
+        ax.set(title=f"iteration {iteration}", xticks=[], yticks=[], aspect="equal")
+
+    assert (history[0].pose[0, 0] - points.mean(0)).norm(dim=-1).max() < 0.3  # both start in the middle
+    for group, mean in zip((points[:30], points[30:]), history[-1].pose[0, 0].flip(0)):
+        assert (group.mean(0) - mean).norm() < 0.1
+    frames = []
+    for iteration in range(1, 21):
+        figure, ax = plt.subplots(figsize=(5.4, 3), layout="constrained")
+        draw(ax, iteration)
+        frames.append(picture(figure, 90))
+    save_frames(frames, "clustering.webp", [900] + [300] * 18 + [2500])
     figure, axes = plt.subplots(1, 4, figsize=(9, 1.8), sharex=True, sharey=True, layout="constrained")
     for ax, iteration in zip(axes, (1, 8, 13, 20)):
-        routed = history[iteration - 1]
-        ax.scatter(*points.T, c=routed.coupling[0, 0, :, 0], cmap="coolwarm", vmin=0, vmax=1, s=14)
-        ax.scatter(*routed.pose[0, 0].T, marker="X", s=110, c=["#7f0000", "#00007f"], edgecolor="white")
-        ax.set(title=f"iteration {iteration}", xticks=[], yticks=[], aspect="equal")
-    for center, mean in zip(centers, history[-1].pose[0, 0].flip(0)):
-        print("center", center.tolist(), "parents", mean.tolist())
-    figure.savefig(HERE / "clustering.png", dpi=110)
+        draw(ax, iteration)
+    figure.savefig(HERE / "clustering.png", dpi=100)
 
 
 if __name__ == "__main__":

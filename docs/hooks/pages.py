@@ -19,7 +19,9 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/results.md": "speed.md",
 }
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)|(?:(?<=src=\")|(?<=href=\"))(?![a-z]+:|#)([^\"#]+)")
+LINK = re.compile(
+    r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)|(?:(?<=src=\")|(?<=srcset=\")|(?<=href=\"))(?![a-z]+:|#)([^\"#]+)"
+)
 FENCE = re.compile(r"(^ *```.*?^ *```$)", flags=re.MULTILINE | re.DOTALL)
 
 

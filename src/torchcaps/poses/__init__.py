@@ -25,6 +25,7 @@ from torchcaps.poses.vector import VectorPose
 
 POSE_SPACES: Registry[type[PoseSpace]] = Registry("pose space", PoseSpace)
 register_pose_space = POSE_SPACES.register
+"""Decorator: `@register_pose_space("mine")` on a subclass of `PoseSpace` makes it known by this name."""
 register_pose_space("vector")(VectorPose)
 register_pose_space("matrix")(MatrixPose)
 register_pose_space("similarity")(SimilarityPose)

@@ -23,6 +23,7 @@ from torchcaps.routing.variational import VariationalRouting
 
 ROUTINGS: Registry[type[Routing]] = Registry("routing", Routing)
 register_routing = ROUTINGS.register
+"""Decorator: `@register_routing("mine")` on a subclass of `Routing` makes it known by this name."""
 register_routing("uniform")(UniformRouting)
 register_routing("dynamic")(DynamicRouting)
 register_routing("kmeans")(KMeansRouting)

@@ -11,6 +11,7 @@ from torchcaps.experiments.framework.combine import (
     combine_sentences,
     combine_tables,
     combine_verdicts,
+    merge_texts,
 )
 from torchcaps.experiments.framework.formatting import Spread, format_column
 from torchcaps.experiments.framework.study import Figure, Table, Text, Verdict
@@ -80,7 +81,10 @@ def test_further_questions_are_counted_even_with_a_judge() -> None:
     ]
     _, (verdict, _) = combine_verdicts(runs, [{"error": 4.0}] * 3, judge)
     assert verdict.heading == "Routing? In part"
-    assert verdict.sentence == "Yes for 1 of 3 seeds, no answer for 1. (1) better (2) worse"
+    assert (
+        verdict.sentence
+        == "Yes for 1 of 3 seeds, no answer for 1. For 1 of 2 seeds: better For 1 of 2 seeds: worse"
+    )
 
 
 def table(*rows: list[Any], caption: str = "Of 100 images.") -> Table:
@@ -120,3 +124,39 @@ def test_figures_are_those_of_the_first_seed_and_texts_those_of_all() -> None:
 def test_a_sentence_may_have_more_numbers_than_there_are_seeds() -> None:
     sentences = [f"It has 1, 2, 3 and {number} %, as required." for number in (4.0, 6.0)]
     assert combine_sentences(sentences) == "It has 1, 2, 3 and 5.0 ± 1.4 %, as required."
+
+
+ROUTED = "EM groups {} % of the parts. The best method without routing ({}) has {} %. (Criterion: 90 %.)"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (
+            [
+                ROUTED.format("99.0", "initial couplings, no iteration", "47.0"),
+                ROUTED.format("98.0", "nearest parts in the image", "50.0"),
+                ROUTED.format("97.0", "initial couplings, no iteration", "50.0"),
+            ],
+            "EM groups 98.0 ± 1.0 % of the parts. The best method without routing (initial couplings, no "
+            "iteration) [2 seeds] or (nearest parts in the image) [1 seed] has 49.0 ± 1.7 %. "
+            "(Criterion: 90 %.)",
+        ),
+        # A word that one of them lacks is never dropped.
+        (
+            ["EM is clearly better than the rest.", "EM is clearly not better than the rest."],
+            "EM is clearly better [1 seed] or not better [1 seed] than the rest.",
+        ),
+        (["Better", "Not Better"], "For 1 of 2 seeds: Better For 1 of 2 seeds: Not Better"),
+        (
+            ["It is 1.0 %. More.", "It is 2.0 %.", "It is 4.0 %."],
+            "For 1 of 3 seeds: It is 1.0 %. More. For 2 of 3 seeds: It is 3.0 ± 1.4 %.",
+        ),
+        (
+            ["One two three.", "Four five six."],
+            "For 1 of 2 seeds: One two three. For 1 of 2 seeds: Four five six.",
+        ),
+    ],
+)
+def test_texts_that_differ_in_a_phrase_become_one(texts: list[str], expected: str) -> None:
+    assert merge_texts(texts) == expected

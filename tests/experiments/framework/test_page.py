@@ -52,25 +52,41 @@ def write_record(folder: Path, name: str, holds: bool | None, /, **changes: Any)
     (folder / f"{name}.json").write_text(json.dumps(record | changes))
 
 
-def test_every_claim_has_a_row_and_failures_are_said(tmp_path: Path) -> None:
+def test_every_claim_has_a_row_and_a_section_and_failures_are_said(tmp_path: Path) -> None:
     folder = tmp_path / "claims"
     write_record(folder, "second", False)
     write_record(folder, "third", True, changed=True, figure=None)
-    rows = [line.split(" | ") for line in claims_page(CLAIMS, folder).splitlines() if line.startswith("| `")]
-    assert [row[0] for row in rows] == [f"| `{claim.name}`: The {claim.claim[4:]}" for claim in CLAIMS]
-    assert rows[0][2] == "not run yet"
-    assert rows[1][2] == (
-        "**does not hold**: Capsules have 5.0 ± 2.6 %. The CNN has 6 %.<br>**Is routing the reason?** "
-        "**no**: Without it 5.1 %. (3 seeds; MNIST)"
-    )
-    assert rows[1][3:6] == [
-        "paper: CNN: error 5.2 %",
-        "0.52",
-        "`torchcaps reproduce second --seeds 3` (commit 0123456)",
+    page = claims_page(CLAIMS, folder)
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
+    assert rows == [
+        "| [`first`](#first): the claim of first | not run yet | – |",
+        "| [`second`](#second): the claim of second | **does not hold** | Capsules have 5.0 ± 2.6 %. |",
+        "| [`third`](#third): the claim of third | **holds** | Capsules have 5.0 ± 2.6 %. |",
     ]
-    assert 'src="claims/second.svg"' in rows[1][6]
-    assert rows[2][2].startswith("**holds**")
-    assert rows[2][5].endswith("(commit 0123456 with changes that were not committed)")
+    _, first, second, third = page.split("\n## ")
+    assert "\nNot run yet: `torchcaps reproduce first --record`.\n" in first
+    assert second.startswith("second\n\n**The claim of second.** Source: a paper.\n")
+    assert "\n- **Does not hold.** Capsules have 5.0 ± 2.6 %. The CNN has 6 %.\n" in second
+    assert "\n- **Is routing the reason? No.** Without it 5.1 %.\n" in second
+    assert "\n- Published: paper: CNN: error 5.2 %.\n" in second
+    assert (
+        "\n- Made by `torchcaps reproduce second --seeds 3` in 0.52 hours (commit 0123456): 3 seeds; MNIST; "
+        "all numbers in [claims/second.json](claims/second.json).\n"
+    ) in second
+    assert 'src="claims/second.svg"' in second
+    assert "(commit 0123456 with changes that were not committed)" in third
+    assert "<img" not in third
+
+
+def test_no_cell_of_a_table_is_long(tmp_path: Path) -> None:
+    """A row that repeats whole verdicts cannot be read: they belong into the sections."""
+    for page in (claims_page(list_claims(), ROOT / "claims"), short_table(list_claims(), ROOT / "claims")):
+        cells = [cell for line in page.splitlines() if line.startswith("|") for cell in line.split(" | ")]
+        assert max(map(len, cells)) < 600
+
+
+def test_every_claim_is_said_in_chinese_too() -> None:
+    assert set(READMES["README.zh-CN.md"].claims) == {claim.name for claim in list_claims()}
 
 
 def test_readme_has_the_verdicts_and_names_what_was_not_run(tmp_path: Path) -> None:

@@ -102,3 +102,24 @@ def test_figures_and_tables_scroll_on_a_phone() -> None:
     style = files("torchcaps.experiments.framework").joinpath("report.css").read_text(encoding="utf-8")
     assert ".paper img { max-width: 44rem; }" in style[style.index("@media (max-width: 40rem)") :]
     assert "tr > :first-child { position: sticky; left: 0; background: var(--behind); }" in style
+
+
+def test_terms_are_two_sentences() -> None:
+    assert len(re.findall(r"[.!?](?= |$)", TERMS)) == 2
+    assert all(word in TERMS for word in ("vote", "coupling", "outing"))
+
+
+def test_percentages_of_a_table_are_rounded_alike(tmp_path: Path) -> None:
+    def run(study: Study) -> None:
+        columns = ["method", "single (%)", "crowded (%)", "epochs"]
+        study.add_table("Rows", columns, [["EM", 100.0, 98.789, 3], ["CNN", 100.0, 84.0, 12]], caption="See.")
+
+    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", page_of(run, tmp_path))
+    assert cells[4:] == ["EM", "100.00", "98.79", "3", "CNN", "100.00", "84.00", "12"]
+
+
+def test_papers_are_linked(tmp_path: Path) -> None:
+    claim = Claim("s", "a claim", "“Dynamic routing between capsules” (2017)", "", "", 1, lambda study: None)
+    reproduce(claim, tmp_path, quick=True)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '“<a href="https://arxiv.org/abs/1710.09829">Dynamic routing between capsules</a>” (2017)' in page

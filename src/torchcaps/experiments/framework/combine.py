@@ -14,6 +14,9 @@ from torchcaps.experiments.framework.study import Figure, ReportItem, Table, Tex
 Judge = Callable[[Mapping[str, float]], "tuple[bool | None, str]"]
 # A number in a sentence: a sign, thousands, decimals, and an exponent, whose hyphen may be non-breaking.
 NUMBER = re.compile(r"(?<![\w.,])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+\u2011]?\d+)?(?!\w)")
+SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\))) (?=[A-Z(])")
+# Words of the longest phrase in which sentences may differ and still be written as one.
+LONGEST_PHRASE = 12
 
 
 def combine_numbers(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Any]]:
@@ -148,10 +151,78 @@ def counted(answers: Sequence[Verdict], seeds: int) -> Verdict:
     yes = f"{'Yes' if question else 'Holds'} for {holds.count(True)} of {seeds} seeds"
     partly = f", in part for {holds.count(None)}" if None in holds else ""
     missing = f", no answer for {seeds - len(holds)}" if len(holds) < seeds else ""
-    sentence = combine_sentences(sentences) or " ".join(
-        f"({number}) {text}" for number, text in enumerate(sentences, start=1)
+    return Verdict(together, f"{yes}{partly}{missing}. {merge_texts(sentences)}", question)
+
+
+def merge_texts(texts: Sequence[str]) -> str:
+    """One text from those of all seeds: what they share is said once, and what differs as alternatives.
+
+    >>> merge_texts(["It has 10.0 %. The best is a CNN.", "It has 12.0 %. The best is a tree."])
+    'It has 11.0 ± 1.4 %. The best is a CNN [1 seed] or tree [1 seed].'
+    """
+    together = combine_sentences(texts)
+    if together is not None:
+        return together
+    pieces = [SENTENCE_END.split(text) for text in texts]
+    if len({len(each) for each in pieces}) == 1:
+        return " ".join(combine_sentences(each) or merge_sentences(each) for each in zip(*pieces))
+    return list_texts(texts)
+
+
+def merge_sentences(sentences: Sequence[str]) -> str:
+    """One sentence from those that differ in one phrase; several, if they differ in more.
+
+    >>> merge_sentences(["The best of all (a CNN) has 1.0 %.", "The best of all (a tree) has 3.0 %."])
+    'The best of all (a CNN) [1 seed] or (a tree) [1 seed] has 2.0 ± 1.4 %.'
+    """
+    end = "." if all(sentence.endswith(".") for sentence in sentences) else ""
+    words = [sentence.removesuffix(end).split(" ") for sentence in sentences]
+    # Numbers may differ everywhere: they are combined, not listed.
+    templates = [NUMBER.sub("0", " ".join(each)).split(" ") for each in words]
+    shortest, longest = min(map(len, words)), max(map(len, words))
+    first = shared_words(templates, shortest)
+    last = shared_words([each[::-1] for each in templates], shortest - first)
+    if first + last == shortest:  # one sentence only has more words: name the word beside them too
+        first, last = (first, last - 1) if last else (first - 1, last)
+    while first and any(
+        " ".join(each[:first]).count("(") > " ".join(each[:first]).count(")") for each in words
+    ):
+        first -= 1  # a phrase in brackets stays whole
+    if not 0 < longest - first - last <= min(LONGEST_PHRASE, longest / 2):
+        return list_texts(sentences)
+    phrases = [" ".join(each[first : len(each) - last]) for each in words]
+    heads = combine_sentences([" ".join(each[:first]) for each in words])
+    tails = combine_sentences([" ".join(each[len(each) - last :]) for each in words])
+    middle = " or ".join(
+        f"{phrase} [{count} seed{'s' * (count > 1)}]" for phrase, count in group_texts(phrases)
     )
-    return Verdict(together, f"{yes}{partly}{missing}. {sentence}", question)
+    return " ".join(part for part in (heads, middle, tails) if part) + end
+
+
+def shared_words(texts: Sequence[Sequence[str]], most: int) -> int:
+    """With how many equal words all texts begin.
+
+    >>> shared_words([["a", "b", "c"], ["a", "b", "d"]], 3)
+    2
+    """
+    return next((place for place in range(most) if len({text[place] for text in texts}) > 1), most)
+
+
+def list_texts(texts: Sequence[str]) -> str:
+    """Texts one after the other; those that differ in numbers alone are one.
+
+    >>> list_texts(["It is 1.0 %.", "It is none.", "It is 3.0 %."])
+    'For 2 of 3 seeds: It is 2.0 ± 1.4 %. For 1 of 3 seeds: It is none.'
+    """
+    return " ".join(f"For {count} of {len(texts)} seeds: {text}" for text, count in group_texts(texts))
+
+
+def group_texts(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """Texts that differ in numbers alone as one, and how many they are."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for text in texts:
+        groups.setdefault(tuple(NUMBER.split(text)), []).append(text)
+    return [(combine_sentences(group) or group[0], len(group)) for group in groups.values()]
 
 
 def combine_items(runs: Sequence[Sequence[ReportItem]], seeds: Sequence[int]) -> list[ReportItem]:

@@ -72,32 +72,63 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Spread)) and not isinstance(value, bool)
 
 
-def format_column(cells: Sequence[Any]) -> list[str]:
+def format_columns(headings: Sequence[str], columns: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """The columns of a table as text; all percentages of the table have the same number of decimals.
+
+    >>> format_columns(["single (%)", "crowded (%)", "epochs"], [[100.0, 100.0], [98.789, 84.0], [3.5, 4.0]])
+    [['100.00', '100.00'], ['98.79', '84.00'], ['3.5', '4.0']]
+    """
+    percent = [heading.endswith("(%)") for heading in headings]
+    decimals = column_decimals([cell for cells, own in zip(columns, percent) if own for cell in cells])
+    return [format_column(cells, decimals if own else None) for cells, own in zip(columns, percent)]
+
+
+def format_column(cells: Sequence[Any], decimals: int | None = None) -> list[str]:
     """The cells of a table column as text, all decimal numbers with the same number of decimals.
 
     The largest number sets the number of decimals; a number that would be shown as 0 is written with an
-    exponent. In a column with deviations, means have as many decimals as the largest deviation needs.
+    exponent. In a column with deviations, all numbers have as many decimals as the largest deviation needs.
 
-    >>> format_column([100.0, 98.789, 0.66081, None, "none"])
-    ['100.00', '98.79', '0.66', '–', 'none']
-    >>> format_column([2.9, 3.2]), format_column([1234567, 12]), format_column([0.5, 2.8123e-9])
-    (['2.9', '3.2'], ['1,234,567', '12'], ['0.5', '2.8e-09'])
-    >>> format_column([Spread(97.25, 0.5), Spread(96.0, None), None])
-    ['97.2 ± 0.5', '96.0', '–']
-    >>> format_column([Spread(0.523, 0.012), 0.79])
-    ['0.52 ± 0.01', '0.79']
+    Args:
+        cells: of the column.
+        decimals: of all numbers; by default as many as the column needs.
+
+    Example:
+        >>> format_column([100.0, 98.789, 0.66081, None, "none"])
+        ['100.00', '98.79', '0.66', '–', 'none']
+        >>> format_column([2.9, 3.2]), format_column([1234567, 12]), format_column([0.5, 2.8123e-9])
+        (['2.9', '3.2'], ['1,234,567', '12'], ['0.5', '2.8e-09'])
+        >>> format_column([Spread(97.25, 0.5), Spread(96.0, None), 100.0, None])
+        ['97.2 ± 0.5', '96.0', '100.0', '–']
+        >>> format_column([Spread(0.523, 0.012), 0.79])
+        ['0.52 ± 0.01', '0.79']
+    """
+    decimals = column_decimals(cells) if decimals is None else decimals
+    if any(isinstance(cell, Spread) for cell in cells):
+        return [format_spread(cell, decimals) for cell in cells]
+    return [format_cell(cell, decimals, largest_of(cells)) for cell in cells]
+
+
+def largest_of(cells: Sequence[Any]) -> float:
+    """The largest number of a column, without its sign."""
+    return max((abs(cell) for cell in cells if isinstance(cell, float) and isfinite(cell)), default=0.0)
+
+
+def column_decimals(cells: Sequence[Any]) -> int:
+    """How many decimals the numbers of a column have.
+
+    >>> column_decimals([100.0, 98.789]), column_decimals([100.0]), column_decimals([Spread(97.25, 0.5)])
+    (2, 0, 1)
     """
     spreads = [cell for cell in cells if isinstance(cell, Spread)]
     if spreads:
-        decimals = spread_decimals(spreads)
-        return [format_spread(cell, decimals) for cell in cells]
+        return spread_decimals(spreads)
     numbers = [cell for cell in cells if isinstance(cell, float) and isfinite(cell)]
-    largest = max(map(abs, numbers), default=0.0)
+    largest = largest_of(cells)
     # 100 gets as many decimals as 99: most numbers are percentages, and 100 % is one of them.
     decimals = max(0, SIGNIFICANT_DIGITS - ceil(log10(largest))) if largest else 0
     # No zeros that were not measured: published numbers often have one decimal.
-    decimals = min(decimals, max((needed_decimals(number, decimals) for number in numbers), default=0))
-    return [format_cell(cell, decimals, largest) for cell in cells]
+    return min(decimals, max((needed_decimals(number, decimals) for number in numbers), default=0))
 
 
 def spread_decimals(spreads: Sequence[Spread]) -> int:
@@ -115,15 +146,12 @@ def spread_decimals(spreads: Sequence[Spread]) -> int:
 def format_spread(value: Any, decimals: int) -> str:
     """One cell of a column that has deviations.
 
-    >>> format_spread(Spread(12.34, 0.5), 1), format_spread(90.0, 1), format_spread(4.25, 1)
-    ('12.3 ± 0.5', '90', '4.25')
+    >>> format_spread(Spread(12.34, 0.5), 1), format_spread(90.0, 1), format_spread(12, 1)
+    ('12.3 ± 0.5', '90.0', '12')
     """
     if isinstance(value, Spread):
         return f"{value.mean:,.{decimals}f}" + (f" ± {value.sd:.{decimals}f}" if value.sd is not None else "")
-    if isinstance(value, float) and isfinite(value):
-        # A published number, or one that is the same for every seed: no zeros that were not measured.
-        return f"{value:,.{needed_decimals(value, max(decimals, 2))}f}"
-    return format_cell(value, 0, 0.0)
+    return format_cell(value, decimals, abs(value) if isinstance(value, float) else 0.0)
 
 
 def needed_decimals(value: float, most: int) -> int:

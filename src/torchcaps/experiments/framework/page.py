@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchcaps.experiments.framework.chinese import CLAIMS as CHINESE_CLAIMS
+from torchcaps.experiments.framework.combine import SENTENCE_END
 from torchcaps.experiments.framework.report import capitalize_first
 from torchcaps.experiments.framework.storage import read_json, write_text
 from torchcaps.experiments.framework.study import Claim
 
 HEAD = """# Claims
 
-What the papers and essays say about capsules, and what came out when it was tried here. Each row is the full
-form of an experiment with several seeds, as it wrote it to `claims/*.json`; this page is made from those
-files by `torchcaps claims`. Numbers are mean ± standard deviation over seeds, and all values are in the
-files. A claim that does not hold is a result too.
+What the papers and essays say about capsules, and what came out when it was tried here. Each verdict is that
+of the full form of an experiment with several seeds, as it wrote it to `claims/*.json`; this page is made
+from those files by `torchcaps claims`. Numbers are mean ± standard deviation over seeds, and all values are
+in the files. Where the seeds differ in words, the number of seeds is in brackets. A claim that does not hold
+is a result too. Each claim has a section below the table, with all questions, its source and its command.
 
 """
-COLUMNS = ("claim", "source", "verdict", "published", "hours", "command", "figure")
+COLUMNS = ("claim", "verdict", "in short")
 BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
 NEEDED = (
     "name",
@@ -48,6 +51,8 @@ class Words(NamedTuple):
         columns: headings.
         verdicts: by answer.
         seeds: the number of seeds, with `{}` for the number.
+        claims: the claims by name; empty for those of the experiments themselves. The last column is then the
+            number of seeds: the sentence with the numbers is in English.
         more: the sentence on claims without a record, with `{}` for their names.
         none: the sentence if no claim has a record.
     """
@@ -55,6 +60,7 @@ class Words(NamedTuple):
     columns: tuple[str, str, str]
     verdicts: dict[bool | None, str]
     seeds: str
+    claims: Mapping[str, str]
     more: str
     none: str
 
@@ -63,13 +69,15 @@ ENGLISH = Words(
     ("claim", "verdict", "numbers"),
     VERDICTS,
     "{} seeds",
+    {},
     "Not run in full yet: {}.",
     "No claim has been run in full with several seeds yet.",
 )
 CHINESE = Words(
-    ("论断", "结论", "数值"),
+    ("论断", "结论", "依据"),
     {True: "成立", False: "不成立", None: "部分成立"},
     "{} 个随机种子",
+    CHINESE_CLAIMS,
     "尚未完整运行：{}。",
     "还没有论断用多个随机种子完整运行过。",
 )
@@ -77,15 +85,16 @@ READMES = {"README.md": ENGLISH, "README.zh-CN.md": CHINESE}
 
 
 def claims_page(claims: Sequence[Claim], folder: str | Path) -> str:
-    """The page: one row for each claim.
+    """The page: a table with one row for each claim, and a section for each.
 
     Args:
         claims: all claims, in the order of the page.
         folder: of the records.
     """
     records = read_records(claims, folder)
-    rows = [page_row(claim, records.get(claim.name), Path(folder).name) for claim in claims]
-    return HEAD + markdown(COLUMNS, rows)
+    rows = [page_row(claim, records.get(claim.name)) for claim in claims]
+    sections = [page_section(claim, records.get(claim.name), Path(folder).name) for claim in claims]
+    return HEAD + markdown(COLUMNS, rows) + "".join(sections)
 
 
 def short_table(claims: Sequence[Claim], folder: str | Path, words: Words = ENGLISH) -> str:
@@ -97,18 +106,24 @@ def short_table(claims: Sequence[Claim], folder: str | Path, words: Words = ENGL
             continue
         verdict = main_verdict(records[claim.name])
         count = len(records[claim.name]["seeds"])
-        seeds = f" ({words.seeds.format(count)})" if count > 1 else ""
+        seeds = words.seeds.format(count) if count > 1 else ""
+        numbers = first_sentence(verdict["sentence"]) + (f" ({seeds})" if seeds else "")
         rows.append(
             [
-                f"[`{claim.name}`](CLAIMS.md): {claim.claim}",
+                f"{link_to(claim, 'CLAIMS.md')}: {words.claims.get(claim.name, claim.claim)}",
                 words.verdicts[verdict["holds"]],
-                first_sentence(verdict["sentence"]) + seeds,
+                seeds if words.claims else numbers,
             ]
         )
     missing = ", ".join(f"`{claim.name}`" for claim in claims if claim.name not in records)
     if not rows:
         return words.none + "\n"
     return markdown(words.columns, rows) + (f"\n{words.more.format(missing)}\n" if missing else "")
+
+
+def link_to(claim: Claim, page: str = "") -> str:
+    """A link to the section of a claim."""
+    return f"[`{claim.name}`]({page}#{claim.name})"
 
 
 def read_records(claims: Sequence[Claim], folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -140,50 +155,60 @@ def main_verdict(record: dict[str, Any]) -> dict[str, Any]:
     return (own or record["verdicts"])[0]
 
 
-def page_row(claim: Claim, record: dict[str, Any] | None, folder: str) -> list[str]:
-    """A claim, with its record or without."""
-    first = f"`{claim.name}`: {capitalize_first(claim.claim)}"
+def page_row(claim: Claim, record: dict[str, Any] | None) -> list[str]:
+    """A claim in the table: its verdict, with the first sentence of the reason."""
+    first = f"{link_to(claim)}: {claim.claim}"
     if record is None:
-        command = f"`torchcaps reproduce {claim.name} --record`"
-        return [first, claim.source, "not run yet", claim.published or "–", "–", command, "–"]
+        return [first, "not run yet", "–"]
+    verdict = main_verdict(record)
+    return [first, f"**{VERDICTS[verdict['holds']]}**", first_sentence(verdict["sentence"])]
+
+
+def page_section(claim: Claim, record: dict[str, Any] | None, folder: str) -> str:
+    """A claim with its source, all verdicts, the figure and the command."""
+    head = f"\n## {claim.name}\n\n**{capitalize_first(claim.claim)}.** Source: {claim.source}.\n"
+    if record is None:
+        published = f" Published: {claim.published}." if claim.published else ""
+        return f"{head}\nNot run yet: `torchcaps reproduce {claim.name} --record`.{published}\n"
     count = len(record["seeds"])
-    seeds = "same for every seed" if count == 1 else f"{count} seeds"
+    seeds = "the same for every seed" if count == 1 else f"{count} seeds"
     commit = f"commit {record['commit'][:7]}" if record["commit"] else "installed package"
     changed = " with changes that were not committed" if record["changed"] else ""
-    figure = record["figure"]
-    image = f'<a href="{folder}/{figure}"><img src="{folder}/{figure}" width="220" alt="{claim.name}"></a>'
-    return [
-        first,
-        claim.source,
-        "<br>".join(verdict_text(verdict) for verdict in record["verdicts"])
-        + f" ({seeds}; {record['data']})",
-        "; ".join(record["published"]) or "–",
-        f"{record['hours']:.2g}",
-        f"`{record['command']}` ({commit}{changed})",
-        image if figure else "–",
-    ]
+    figure = f"{folder}/{record['figure']}"
+    image = f'\n<a href="{figure}"><img src="{figure}" width="480" alt="{claim.name}"></a>\n'
+    verdicts = "".join(f"- {verdict_text(verdict)}\n" for verdict in record["verdicts"])
+    published = f"- Published: {'; '.join(record['published'])}.\n" if record["published"] else ""
+    origin = f"- Made by `{record['command']}` in {record['hours']:.2g} hours ({commit}{changed})"
+    numbers = (
+        f"{seeds}; {record['data']}; all numbers in [{folder}/{claim.name}.json]({folder}/{claim.name}.json)"
+    )
+    return f"{head}\n{verdicts}{published}{origin}: {numbers}.\n{image if record['figure'] else ''}"
 
 
 def verdict_text(verdict: dict[str, Any]) -> str:
-    """A verdict in a cell of the page.
+    """A verdict with its reason.
 
     >>> verdict_text({"holds": False, "question": "Is routing the reason?", "sentence": "It is 3 %."})
-    '**Is routing the reason?** **no**: It is 3 %.'
+    '**Is routing the reason? No.** It is 3 %.'
     """
-    if verdict["question"]:
-        return f"**{verdict['question']}** **{ANSWERS[verdict['holds']]}**: {verdict['sentence']}"
-    return f"**{VERDICTS[verdict['holds']]}**: {verdict['sentence']}"
+    answer = ANSWERS if verdict["question"] else VERDICTS
+    words = f"{verdict['question']} {capitalize_first(answer[verdict['holds']])}.".strip()
+    return f"**{words}** {verdict['sentence']}"
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a verdict that has a number with a unit or a deviation; a short one goes with it.
+    """The first sentence of a verdict; if that counts seeds, the second too, or alone if all seeds agree.
 
+    >>> first_sentence("Holds for 2 of 3 seeds. Capsules have 5.2 ± 0.1 %. The CNN has 8.1 %.")
+    'Holds for 2 of 3 seeds. Capsules have 5.2 ± 0.1 %.'
     >>> first_sentence("Holds for 3 of 3 seeds. Capsules have 5.2 ± 0.1 %. The CNN has 8.1 %.")
-    'Holds for 3 of 3 seeds. Capsules have 5.2 ± 0.1 %.'
+    'Capsules have 5.2 ± 0.1 %.'
     """
-    sentences = re.split(r"(?<=[.!?]) (?=[A-Z(])", text)
-    last = 1 if len(sentences) > 1 and re.match(r"(Holds|Yes) for \d", sentences[0]) else 0
-    return " ".join(sentences[: last + 1])
+    first, *rest = SENTENCE_END.split(text)
+    counts = re.match(r"(?:Holds|Yes) for (\d+) of (\d+) seeds\b", first)
+    if not counts or not rest:
+        return first
+    return rest[0] if counts[1] == counts[2] else f"{first} {rest[0]}"
 
 
 def write_pages(claims: Sequence[Claim], root: Path, folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -9,19 +10,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from torchcaps.experiments.framework.formatting import format_column, is_number
+from torchcaps.experiments.framework.formatting import format_columns, is_number
 from torchcaps.experiments.framework.study import Claim, Figure, ReportItem, Table, Text, Verdict
 
 MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}
 VERDICT_CLASSES = {True: "holds", False: "fails", None: "partly"}
 TERMS = (
-    "Terms: a capsule is a group of neurons that stands for an object or a part of one; its pose is a vector "
-    "or matrix of properties such as position and size. Each capsule of one layer (a child) predicts the "
-    "pose of each capsule of the next layer (a parent); this prediction is its vote. The couplings of a "
-    "child say how it is divided among the parents. Routing computes the couplings, in a few iterations, "
-    "from how well the votes for each parent agree. With uniform coupling each child is divided equally: "
-    "that is a network without routing."
+    "A capsule describes a part or an object by a pose, such as its position and size; its vote is the pose "
+    "that it predicts for a capsule of the next layer, a parent. Routing finds in a few iterations where "
+    "votes agree, and gives each capsule couplings, its shares among the parents; with uniform couplings, "
+    "which are all equal, there is no routing."
 )
+# Papers that reports name, by a phrase of their title, and where they can be read.
+PAPERS = {
+    "Dynamic Routing Between Capsules": "https://arxiv.org/abs/1710.09829",
+    "Matrix capsules with EM routing": "https://openreview.net/forum?id=HJWLfGWRb",
+    "Capsule network is not more robust than convolutional network": "https://arxiv.org/abs/2103.15459",
+    "A delicious capsule feast": "https://kexue.fm/archives/4819",
+}
 
 
 def report_html(claim: Claim, result: dict[str, Any], items: Sequence[ReportItem]) -> str:
@@ -31,7 +37,7 @@ def report_html(claim: Claim, result: dict[str, Any], items: Sequence[ReportItem
         form += f", {len(result['seeds'])} seeds"
     header = f"""<p class="kind">torchcaps · {escape(form)}</p>
 <h1>{text_html(capitalize_first(claim.claim))}</h1>
-<p class="source">{escape(claim.source)}</p>
+<p class="source">{source_html(claim.source)}</p>
 <p class="data">Data: {text_html(result["data"])}</p>"""
     return page_html(claim.name, header, items, footer_html(claim, result))
 
@@ -100,7 +106,7 @@ def table_html(table: Table) -> str:
         for column, cells in zip(table.columns, columns)
     )
     rows = []
-    for number, (row, texts) in enumerate(zip(table.rows, zip(*map(format_column, columns)))):
+    for number, (row, texts) in enumerate(zip(table.rows, zip(*format_columns(table.columns, columns)))):
         mark = ' class="marked"' if number in table.marked else ""
         cells = "".join(map(cell_html, row[1:], texts[1:]))
         rows.append(f'<tr{mark}><th scope="row">{text_html(texts[0])}</th>{cells}</tr>')
@@ -129,6 +135,18 @@ def text_html(text: str) -> str:
     True
     """
     return escape(text.replace(" %", "\N{NO-BREAK SPACE}%"))
+
+
+def source_html(source: str) -> str:
+    """The source of a claim, with links to the papers that it names.
+
+    >>> source_html("Sabour et al., “Dynamic routing between capsules” (2017)")
+    'Sabour et al., “<a href="https://arxiv.org/abs/1710.09829">Dynamic routing between capsules</a>” (2017)'
+    """
+    text = escape(source)
+    for title, address in PAPERS.items():
+        text = re.sub(re.escape(escape(title)), rf'<a href="{address}">\g<0></a>', text, flags=re.IGNORECASE)
+    return text
 
 
 def figure_html(figure: Figure) -> str:
