@@ -110,7 +110,7 @@ def test_json_is_one_object_whatever_happens(capsys: pytest.CaptureFixture) -> N
     ("words", "message"),
     [
         (["--seed", "-1"], "--seed"),
-        (["--data-dir", "nowhere"], "'--data-dir': dir 'nowhere' does not exist"),
+        (["--data-dir", "nowhere"], "'nowhere' does not exist"),
         (["--out", "note"], "--out note is a file"),
     ],
 )

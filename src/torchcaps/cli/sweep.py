@@ -63,7 +63,7 @@ def sweep(
     from torchcaps.sweep.search import run_search
     from torchcaps.sweep.space import parse_space
 
-    chosen, label = choose_recipe(recipe, model, data)
+    chosen, label = choose_recipe(recipe, model, data, [*(settings or []), *(grid or [])])
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
