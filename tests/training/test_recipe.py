@@ -2,11 +2,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchcaps import Capsules, DenseCaps, list_routings
+from torchcaps import list_routings
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model
 from torchcaps.training.recipe import Recipe
@@ -133,10 +132,7 @@ def test_defaults_follow_the_papers() -> None:
 @pytest.mark.parametrize("routing", list_routings())
 def test_the_default_loss_fits_the_routing(routing: str) -> None:
     """The margin loss is about lengths: with EM, whose activations are none, capsnet hardly learns."""
-    torch.manual_seed(0)
-    layer = DenseCaps(6, 16, 3, 16, pose="matrix", routing=routing)
-    routed = layer(Capsules(torch.randn(4, 6, 16), torch.rand(4, 6)))
-    lengths = torch.allclose(routed.pose.norm(dim=-1), routed.activation, atol=1e-5)
+    lengths = routing in ("uniform", "dynamic", "kmeans", "self_attention")
     expected = "margin" if lengths else "cross_entropy"
     assert default_recipe("capsnet_small", "mnist", routings=[routing]).loss.name == expected
     assert default_recipe("shared_capsnet", "mnist", routings=["dynamic", routing]).loss.name == expected
