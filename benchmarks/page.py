@@ -1,4 +1,4 @@
-"""Turn results.json, as `torchcaps bench --json` wrote it, into results.md: python benchmarks/page.py"""
+"""Turn results.json, as `torchcaps bench --out` wrote it, into results.md: python benchmarks/page.py"""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TITLES = {
     "scaling": "Scaling: fused EM, one size doubled",
 }
 
-# `torchcaps bench --json` keeps the parts that it does not measure, so they may be from different runs.
+# `torchcaps bench --out` keeps the parts that it does not measure, so they may be from different runs.
 HOW = (
-    "Each part is the last run of `torchcaps bench PART --threads 2 --json benchmarks/results.json`; "
+    "Each part is the last run of `torchcaps bench PART --threads 2 --out benchmarks/results.json`; "
     "parts may be from different runs."
 )
 

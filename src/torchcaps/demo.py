@@ -28,7 +28,7 @@ NETWORKS = {"shared_capsnet": "shared capsules", "pooled_cnn": "pooled CNN"}
 
 
 def run_demo(
-    *, epochs: int = 60, seed: int = 0, figure: Path = Path("demo.png")
+    *, epochs: int = 60, seed: int = 0, figure: Path = Path("demo.png"), quiet: bool = False
 ) -> dict[str, dict[str, float]]:
     """Train the two networks of the two-digit experiment on single digits, then test them on two digits.
 
@@ -36,6 +36,7 @@ def run_demo(
         epochs: passes over the 1,442 training digits.
         seed: of weights, batches and pairs.
         figure: file to draw examples into.
+        quiet: print nothing.
 
     Returns:
         The accuracies per network in percent: `single`, `both`, `both_above_half`.
@@ -45,7 +46,7 @@ def run_demo(
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console()
+    console = Console(quiet=quiet)
     train, single = load("digits", "train", size=SIZE), load("digits", "test", size=SIZE)
     pairs = load("two_digits", "test", source="digits", size=SIZE, per_image=8, seed=seed)
     console.print(f"Training on {len(train)} single digits, then reading {len(pairs)} pairs side by side.")

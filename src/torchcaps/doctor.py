@@ -23,9 +23,13 @@ EXTRAS = {
     "figures": ("figures of experiments", "matplotlib"),
     "lab": ("the lab in the browser", "fastapi"),
     "serve": ("the server for predictions", "fastapi"),
+    "export": ("ONNX files", "onnxscript"),
+    "hub": ("networks on the Hugging Face hub", "huggingface_hub"),
     "sklearn": ("CapsuleClassifier", "sklearn"),
     "sweep": ("torchcaps sweep --search", "optuna"),
     "tensorboard": ("TensorBoard logs", "tensorboard"),
+    "wandb": ("torchcaps train --track wandb", "wandb"),
+    "mlflow": ("torchcaps train --track mlflow", "mlflow"),
     "timm": ("backbones by name", "timm"),
     "triton": ("fused routing on a GPU", "triton"),
 }

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ Run = Callable[..., None]
         (["train", "mnist-capsnet", "--set", "training.epoch=1"], "did you mean 'training.epochs'"),
         (["train", "mnist-capsnet", "--set", "training.epochs"], "key=value"),
         (["train", "mnist-capsnet", "--sett", "x"], "--set"),
+        (["train", "nosuch.toml"], "there is no file nosuch.toml"),
+        (["train", "my/recipe"], "there is no file my/recipe"),
         (["train"], "name a recipe"),
         (["train", "--resume"], "no run"),
         (["train", "--model", "capsnet", "--data", "digits", "--budget", "soon"], "90m"),
@@ -51,6 +54,10 @@ def test_a_wrong_word_gets_a_suggestion(
         ("img_size=32", "image_size comes from the data set"),
         ("model.options.in_chans=3", "in_channels comes from the data set"),
         ("model.options.image_size=32", "image_size comes from the data set"),
+        ("batch=32", "did you mean 'training.batch_size'?"),
+        ("optimiser.lr=1", "did you mean 'optimizer.lr'?"),
+        ("data.size=32", "write data.options.size"),
+        ("model.routing=em", "write model.options.routing"),
     ],
 )
 def test_a_name_from_elsewhere_gets_a_hint(
@@ -66,6 +73,26 @@ def test_an_unknown_recipe_key_shows_the_five_nearest(run: Run, capsys: pytest.C
     nearest = message.partition("Nearest: ")[2].strip().rstrip(".").split(", ")
     assert nearest[0] == "training.batch_size"
     assert len(nearest) == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "mnist-capsnet"],
+        ["sweep", "mnist-capsnet", "--grid", "seed=1,2"],
+        ["evaluate", "capsnet_small-mnist"],
+        ["data", "mnist"],
+        ["reproduce", "two-digits", "--quick"],
+        ["compare", "--quick"],
+    ],
+)
+def test_a_data_folder_that_does_not_exist_is_an_error(
+    words: list[str], run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    run(*words, "--data-dir", "/nonexistent", code=2)
+    assert "'--data-dir'" in (error := capsys.readouterr().err)
+    assert "'/nonexistent' does not exist" in error
+    assert not Path("runs").exists()
 
 
 def test_version(run: Run, capsys: pytest.CaptureFixture) -> None:

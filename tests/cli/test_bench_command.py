@@ -22,10 +22,12 @@ def test_bench_prints_a_table_and_keeps_other_parts_of_the_file(
     run: Run, capsys: pytest.CaptureFixture
 ) -> None:
     Path("bench.json").write_text('{"scaling": [{"ratio": 2.0}]}')
-    run("bench", "routings", "--quick", "--json", "bench.json")
+    run("bench", "routings", "--quick", "--out", "bench.json")
     assert "1.23" in capsys.readouterr().out
     numbers = json.loads(Path("bench.json").read_text())
     assert set(numbers) == {"machine", "routings", "scaling"}
+    run("bench", "routings", "--quick", "--json")
+    assert set(json.loads(capsys.readouterr().out)) == {"machine", "routings"}
 
 
 def test_an_unknown_part_is_an_error(run: Run, capsys: pytest.CaptureFixture) -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ def test_page_is_written(run: Run, capsys: pytest.CaptureFixture) -> None:
     Path("claims").mkdir()
     run("claims")
     assert "wrote CLAIMS.md" in capsys.readouterr().out
+    run("claims", "--json")
+    assert json.loads(capsys.readouterr().out) == {"written": ["CLAIMS.md"]}
     assert "`two-digits`" in Path("CLAIMS.md").read_text(encoding="utf-8")
 
 

@@ -1,7 +1,9 @@
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -74,3 +76,10 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHCAPS_SERVE_TOKEN", "secret")
     assert doctor.environment()["TORCHCAPS_SERVE_TOKEN"] == "(hidden)"
     assert "secret" not in str(doctor.environment())
+
+
+def test_every_extra_of_the_package_is_looked_for() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    declared = set(re.findall(r"^(\w+) = \[", table, flags=re.MULTILINE))
+    assert set(doctor.EXTRAS) == declared - {"all", "dev", "docs"}

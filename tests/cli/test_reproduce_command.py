@@ -96,11 +96,21 @@ def test_result_is_printed_with_numbers_as_in_the_report(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("claim")
+def test_json_is_one_object_whatever_happens(capsys: pytest.CaptureFixture) -> None:
+    run("sample", "--quick", "--budget", "0s", "--json")
+    assert json.loads(capsys.readouterr().out)["status"] == "budget"
+    run("sample", "--quick", "--json")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["status"], result["folder"]) == ("ended", "runs/sample-quick")
+    assert result["tables"][0]["rows"][0] == ["a", 12.5]
+
+
+@pytest.mark.usefixtures("claim")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--seed", "-1"], "--seed"),
-        (["--data-dir", "nowhere"], "nowhere: there is no such folder"),
+        (["--data-dir", "nowhere"], "'nowhere' does not exist"),
         (["--out", "note"], "--out note is a file"),
     ],
 )
@@ -166,6 +176,8 @@ def test_all_runs_every_experiment_and_skips_what_is_recorded(capsys: pytest.Cap
     assert "ended: sample" in capsys.readouterr().out
     run("--all", "--record", "--resume")
     assert "skipped, finished before: sample" in capsys.readouterr().out
+    run("--all", "--record", "--resume", "--json")
+    assert json.loads(capsys.readouterr().out)["skipped"] == ["sample"]
 
 
 def test_all_ends_with_an_error_if_one_has_failed(

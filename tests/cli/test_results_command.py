@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,11 @@ Run = Callable[..., None]
 def test_a_finished_run_is_added_to_the_page(run: Run, trained: Path, capsys: pytest.CaptureFixture) -> None:
     run("results", trained)
     assert "wrote RESULTS.md" in capsys.readouterr().out
-    assert Path("results", f"{trained.name}.json").is_file()
+    file = Path("results", f"{trained.name}.json")
+    assert file.is_file()
+    run("results", trained, "--json")
+    facts = {"page": "RESULTS.md", "records": [str(file)], "shipped": []}
+    assert json.loads(capsys.readouterr().out) == facts
     assert "shared_capsnet" in Path("RESULTS.md").read_text(encoding="utf-8")
 
 

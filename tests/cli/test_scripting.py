@@ -1,6 +1,9 @@
-"""Output for programs: --json and --quiet."""
+"""Output for programs and for people: --json, --quiet, --verbose and completion."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +20,16 @@ TRAIN = (
 )  # fmt: skip
 
 
+# The name of the program decides the name of the variable by which a shell asks for completions.
+COMPLETING = "import sys; sys.argv[0] = 'torchcaps'; from torchcaps.cli import main; main()"
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_can_be_quiet(name: str) -> None:
+def test_every_command_has_the_common_options(name: str) -> None:
     result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "100"})
     assert result.exit_code == 0
-    assert "--quiet" in result.output
+    words = set(result.output.split())
+    assert {"--json", "--quiet", "-q", "--verbose", "-v"} <= words
 
 
 def test_train_prints_one_json_object_per_line(run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +53,7 @@ def test_a_quiet_training_prints_nothing(run, capsys: pytest.CaptureFixture[str]
 
 def test_quiet_keeps_json(run, capsys: pytest.CaptureFixture[str]) -> None:
     run("data", "--json", "--quiet")
-    assert "digits" in [row["data"] for row in json.loads(capsys.readouterr().out)]
+    assert "digits" in [row["data"] for row in json.loads(capsys.readouterr().out)["datasets"]]
     run("data", "-q")
     assert capsys.readouterr().out == ""
 
@@ -66,3 +74,57 @@ def test_models_as_json(run, capsys: pytest.CaptureFixture[str]) -> None:
     run("models", "--json", "--size", "8")
     small = {row["model"]: row["num_params"] for row in json.loads(capsys.readouterr().out)["models"]}
     assert small["capsnet"] is None
+
+
+def test_listings_are_one_object(run, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, key in (
+        (["reproduce", "--list"], "experiments"),
+        (["compare", "--list"], "routings"),
+        (["data"], "datasets"),
+        (["size", "capsnet_small", "--image", "28"], "layers"),
+    ):
+        run(*words, "--json")
+        assert len(json.loads(capsys.readouterr().out)[key]) > 5, words
+
+
+def test_the_demo_prints_its_numbers_and_nothing_else(run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("demo", "--epochs", "1", "--figure", "pairs.png", "--json")
+    printed = json.loads(capsys.readouterr().out)
+    assert set(printed["percent"]) == {"shared_capsnet", "pooled_cnn"}
+    assert Path(printed["figure"]).is_file()
+
+
+def test_verbose_says_which_files_are_used(run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("models", "-v", "-q", code=2)
+    assert "exclude each other" in capsys.readouterr().err
+    run("predict", "nothing.png", "--run", "pooled_cnn-mnist", "-v", code=1)
+    assert "pooled_cnn-mnist.safetensors" in capsys.readouterr().err
+    run("predict", "nothing.png", "--run", "pooled_cnn-mnist", code=1)
+    assert "pooled_cnn-mnist.safetensors" not in capsys.readouterr().err
+
+
+def test_verbose_says_where_an_error_came_from(run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("data", "mnits", "--verbose", code=2)
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "registry.py" in error
+    assert error.splitlines()[-1].startswith("torchcaps: unknown data set 'mnits'")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("torchcaps tra", "train"), ("torchcaps train --trac", "--track")]
+)
+def test_the_shell_can_complete_commands_and_options(line: str, expected: str) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'torchcaps'; from torchcaps.cli import main; main()",
+        ],
+        env={**os.environ, **words, "_TORCHCAPS_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [expected], done.stderr

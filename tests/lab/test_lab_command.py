@@ -116,6 +116,19 @@ def test_other_machines_need_the_token_in_the_printed_address(
     assert local or apps[0]["token"] != apps[1]["token"]
 
 
+def test_a_program_reads_the_address_and_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torchcaps.lab.server
+    import torchcaps.web.connections
+
+    monkeypatch.setattr(torchcaps.lab.server, "create_app", lambda **options: None)
+    monkeypatch.setattr(torchcaps.web.connections, "create_server", lambda app: MagicMock())
+    for host in ("127.0.0.1", "0.0.0.0"):
+        result = RUNNER.invoke(app, ["lab", "--port", "0", "--host", host, "--json"])
+        printed = json.loads(result.stdout)
+        assert (printed["token"] is None) == (host == "127.0.0.1")
+        assert printed["url"].endswith("/" if printed["token"] is None else f"/?token={printed['token']}")
+
+
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
 def test_a_missing_extra_is_reported_with_the_install_command(
     missing: str, monkeypatch: pytest.MonkeyPatch

@@ -1,14 +1,22 @@
 """Folders and repositories: what is kept, and what is refused."""
 
+import inspect
+import json
+import socket
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from support.tiny_runs import tiny_recipe
 from torchcaps import CapsuleHead, Model, create_model
 from torchcaps.errors import MissingExtraError, RunError
 from torchcaps.models import CapsuleModel, hub, pretrained_path
 from torchcaps.models.weights import load_weights
 from torchcaps.routing import DynamicRouting
+from torchcaps.training import train
 
 
 def test_a_folder_keeps_the_card_of_the_run(tmp_path: Path) -> None:
@@ -84,6 +92,69 @@ def test_publishing_uploads_the_folder_or_says_why_not(monkeypatch: pytest.Monke
 
 
 def test_the_hub_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match=r"torchcaps\[hub\]"):
         create_model("pooled_cnn").push_to_hub("me/digits")
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of the real HfApi, each checked against its signature; nothing is sent."""
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    calls: list[tuple[str, dict[str, Any]]] = []
+
+    def replace(name: str, answer: Callable[[dict[str, Any]], Any]) -> None:
+        signature = inspect.signature(getattr(huggingface_hub.HfApi, name))
+
+        def method(self: object, *args: Any, **options: Any) -> Any:
+            bound = signature.bind(self, *args, **options).arguments
+            bound.pop("self")
+            calls.append((name, bound))
+            return answer(bound)
+
+        monkeypatch.setattr(huggingface_hub.HfApi, name, method)
+
+    def upload(options: dict[str, Any]) -> str:
+        folder = Path(options["folder_path"])
+        options["files"] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return f"https://huggingface.co/{options['repo_id']}/commit/1"
+
+    replace("create_repo", lambda options: None)
+    replace("upload_folder", upload)
+    return calls
+
+
+def test_a_run_is_published_with_its_model_card(
+    api: list[tuple[str, dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tiny_recipe(), tmp_path / "run")
+    model, card = load_weights(tmp_path / "run" / "last.safetensors")
+    assert model.push_to_hub("me/digits", private=True) == "https://huggingface.co/me/digits/commit/1"
+    (first, creation), (second, upload) = api
+    assert (first, creation["repo_id"], creation["private"]) == ("create_repo", "me/digits", True)
+    assert creation["exist_ok"] is True
+    assert (second, upload["repo_id"]) == ("upload_folder", "me/digits")
+    assert set(upload["files"]) == {"model.safetensors", "config.json", "README.md"}
+    readme = upload["files"]["README.md"].decode()
+    assert readme.startswith("---\nlibrary_name: torchcaps\n")
+    assert f"# {card.model}\n" in readme
+    for name, value in card.facts.items():
+        assert f"| {name} | {value if isinstance(value, str) else json.dumps(value)} |" in readme
+    # What was sent can be read again, from a cache of the hub's library as from a folder.
+    (tmp_path / "cache").mkdir()
+    for name, content in upload["files"].items():
+        (tmp_path / "cache" / name).write_bytes(content)
+    hub_module = __import__("huggingface_hub")
+    monkeypatch.setattr(hub_module, "hf_hub_download", lambda repo, name, revision: tmp_path / "cache" / name)
+    again = Model.from_pretrained("me/digits", revision="v1")
+    assert again.card == card
+
+
+def test_folders_need_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    create_model("pooled_cnn").save_pretrained(tmp_path / "mine")
+    assert Model.from_pretrained(tmp_path / "mine").created_as[0] == "pooled_cnn"

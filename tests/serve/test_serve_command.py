@@ -57,6 +57,17 @@ def created(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return applications
 
 
+@pytest.mark.usefixtures("created")
+def test_a_program_reads_the_address_and_a_new_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["serve", "pooled_cnn-mnist", "--port", "0", "--host", "0.0.0.0", "--json"]
+    monkeypatch.delenv("TORCHCAPS_SERVE_TOKEN", raising=False)
+    printed = json.loads(RUNNER.invoke(app, words).stdout)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/predict", printed["url"])
+    assert len(printed["token"]) >= 32
+    monkeypatch.setenv("TORCHCAPS_SERVE_TOKEN", "chosen-by-the-user")
+    assert json.loads(RUNNER.invoke(app, words).stdout)["token"] is None, "a secret of the user"
+
+
 @pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
 @pytest.mark.parametrize("variable", [None, "chosen-by-the-user"])
 def test_other_machines_need_a_token(

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from torchcaps import list_routings
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model
 from torchcaps.training.recipe import Recipe
@@ -126,3 +127,33 @@ def test_defaults_follow_the_papers() -> None:
     assert norb.loss.reconstruction == 0, "standardized pixels cannot be drawn by a sigmoid"
     with pytest.raises(ValueError, match="did you mean 'capsnet'"):
         default_recipe("capsnett", "mnist")
+
+
+@pytest.mark.parametrize("routing", list_routings())
+def test_the_default_loss_fits_the_routing(routing: str) -> None:
+    """The margin loss is about lengths: with EM, whose activations are none, capsnet hardly learns."""
+    lengths = routing in ("uniform", "dynamic", "kmeans", "self_attention")
+    expected = "margin" if lengths else "cross_entropy"
+    assert default_recipe("capsnet_small", "mnist", routings=[routing]).loss.name == expected
+    assert default_recipe("shared_capsnet", "mnist", routings=["dynamic", routing]).loss.name == expected
+    assert default_recipe("matrix_capsnet", "mnist", routings=[routing]).loss.name == "cross_entropy"
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss"),
+    [
+        ([], "margin"),
+        (["model.options.routing=em"], "cross_entropy"),
+        (["model.options.routing = 'em'"], "cross_entropy"),
+        (["model.options.routing=dynamic,em"], "cross_entropy"),
+        (["model.options.routing=kmeans"], "margin"),
+    ],
+)
+def test_the_command_line_gives_a_model_without_a_recipe_a_fitting_loss(settings: list, loss: str) -> None:
+    from torchcaps.cli.train import choose_recipe
+
+    recipe, _ = choose_recipe(None, "capsnet_small", "mnist", settings)
+    assert recipe.loss.name == loss
+    assert recipe.override(["loss.name=spread"]).loss.name == "spread"
+    named, _ = choose_recipe("mnist-capsnet", None, None, settings)
+    assert named.loss.name == "margin", "a recipe is taken at its word"

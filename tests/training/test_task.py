@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from support.tiny_runs import tiny_recipe
-from torchcaps.data import load
+from torchcaps.data import dataset_info, load
+from torchcaps.errors import DataError
 from torchcaps.models import create_model, register_model
 from torchcaps.models.registry import MODELS
 from torchcaps.training import Callback, load_weights, train
@@ -78,6 +79,30 @@ def test_a_recipe_that_would_fail_later_is_refused(tmp_path: Path, settings: lis
     with pytest.raises(ValueError, match=message):
         train(tiny_recipe(*settings), tmp_path / "run", callbacks=[NoStep()])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("data", ["mnist", "fashion_mnist", "cifar10", "smallnorb", "norb"])
+def test_shapes_are_checked_before_anything_is_fetched(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_: object, **__: object) -> None:
+        raise AssertionError("the files were read")
+
+    monkeypatch.setattr("torchcaps.data.fetch.collection.Collection.read", fetch)
+    recipe = default_recipe("capsnet", data).override(["data.preprocess={resize = 8}"])
+    with pytest.raises(ValueError, match=rf"{data} has images of .*: image_size is too small for capsnet"):
+        recipe_task(recipe)
+    with pytest.raises(AssertionError, match="the files were read"):
+        recipe_task(default_recipe("capsnet_small", data))
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_the_shape_known_in_advance_is_that_of_the_images(data: str) -> None:
+    shape = dataset_info(data).image_shape
+    assert shape is not None
+    try:
+        images = load(data, "test", limit=10)
+    except DataError:
+        pytest.skip(f"{data} is not on this machine")
+    assert shape({}) == tuple(images.images.shape[1:])
 
 
 def test_extra_data_sets_have_the_size_of_the_recipes(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.parse import parse
 from torchcaps.cli.predict import predict
-from torchcaps.cli.quiet import with_quiet
 from torchcaps.cli.reproduce import reproduce
 from torchcaps.cli.results import results
 from torchcaps.cli.serve import serve
 from torchcaps.cli.size import size
 from torchcaps.cli.sweep import sweep
 from torchcaps.cli.train import train
+from torchcaps.cli.verbosity import with_verbosity
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
 FAILED, USAGE = 1, 2
@@ -67,7 +67,6 @@ app = typer.Typer(
     name="torchcaps",
     cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -93,7 +92,7 @@ COMMANDS = (
     lab,
 )
 for function in COMMANDS:
-    app.command(cls=Command)(with_quiet(function))
+    app.command(cls=Command)(with_verbosity(function))
 
 
 def show_version(requested: bool) -> None:
@@ -130,6 +129,10 @@ def torchcaps(
       torchcaps predict photo.png --run runs/mnist-shared_capsnet
       torchcaps parse photo.png --run runs/mnist-shared_capsnet
       torchcaps --import my_models train --model my_capsnet --data mnist
+
+    [bold]Completion[/bold] of commands and options by the Tab key, for bash, zsh, fish and PowerShell
+
+      torchcaps --install-completion
 
     [bold]Exit codes[/bold]
 

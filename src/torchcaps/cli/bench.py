@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from torchcaps.cli.options import AsJson
+
 PARTS = ("routings", "networks", "scaling")
 
 
@@ -21,21 +23,22 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure each number for a short time, for a rough idea.")
     ] = False,
-    json: Annotated[
+    out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the numbers to FILE; other parts in it are kept."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the speed of routings and networks, beside a matrix product.
 
     [bold]Examples[/bold]
 
       torchcaps bench --quick
-      torchcaps bench networks --threads 2 --json bench.json
+      torchcaps bench networks --threads 2 --out bench.json
       TORCHCAPS_KERNELS=off torchcaps bench networks
       torchcaps bench --device cuda
     """
-    import json as json_format
+    import json
 
     import torch
     from rich.console import Console
@@ -54,7 +57,7 @@ def bench(
     budget = 0.2 if quick else 2.0
     forms = ("plain", "compiled", "fused") if compiled else ("plain", "fused")
     results: dict[str, Any] = {"machine": benchmark.machine(device)}
-    console = Console()
+    console = Console(quiet=as_json)
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items() if value))
     measure = {
         "routings": lambda: benchmark.routing_rows(list_routings(), forms, budget=budget, device=device),
@@ -65,8 +68,10 @@ def bench(
         results[part] = list(track(measure[part](), description=part, console=console, transient=True))
         console.print(number_table(results[part]))
         console.print()
-    if json is not None:
-        if json.exists():
-            results = json_format.loads(json.read_text(encoding="utf-8")) | results
-        json.write_text(json_format.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        console.print(f"numbers in {json}")
+    if as_json:
+        typer.echo(json.dumps(results))
+    if out is not None:
+        if out.exists():
+            results = json.loads(out.read_text(encoding="utf-8")) | results
+        out.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        console.print(f"numbers in {out}")

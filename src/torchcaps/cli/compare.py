@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from torchcaps.cli.options import RUNS
+from torchcaps.cli.options import RUNS, AsJson, DataDir
 from torchcaps.cli.train import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -50,18 +50,13 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Output folder; default: runs/compare or runs/compare-quick.")
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the data sets; default: $TORCHCAPS_DATA."),
-    ] = None,
+    data_dir: DataDir = None,
     report: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Compute nothing; draw the report of this folder again."),
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List routings, poses and trunks and exit.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object with all numbers and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
     record: Annotated[
         bool,
         typer.Option(
@@ -86,9 +81,12 @@ def compare(
     import json
 
     if show:
-        from torchcaps.cli.tables import comparison_table
+        from torchcaps.cli.tables import comparison_facts, print_comparison
 
-        comparison_table()
+        if as_json:
+            typer.echo(json.dumps(comparison_facts()))
+        else:
+            print_comparison()
         return
     from torchcaps._extras import require
 

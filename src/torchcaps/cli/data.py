@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from torchcaps.cli.options import DataDir, Settings, option_table
+from torchcaps.cli.options import AsJson, DataDir, Settings, option_table
 
 
 def data(
@@ -19,7 +19,7 @@ def data(
         Path | None,
         typer.Option(metavar="PNG", help="File for the contact sheet; by default NAME.png."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no table.")] = False,
+    as_json: AsJson = False,
     settings: Settings = None,
 ) -> None:
     """Download a data set, describe it, and draw a contact sheet.
@@ -38,7 +38,7 @@ def data(
 
     if name is None:
         if as_json:
-            typer.echo(json.dumps(dataset_rows()))
+            typer.echo(json.dumps({"datasets": dataset_rows()}))
         else:
             print_datasets()
         return

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.options import AsJson
+
 
 def doctor(
     kernels: Annotated[
@@ -12,7 +14,7 @@ def doctor(
             "--kernels", help="Also compare the kernels for GPUs with the plain form, on many layers."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and no table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what torchcaps finds on this machine, as a table to paste into an issue.
 
@@ -24,13 +26,13 @@ def doctor(
       torchcaps doctor
       torchcaps doctor --kernels --json
     """
-    import json as json_format
+    import json
 
     from torchcaps.doctor import examine
 
     found = examine(kernels_too=kernels)
-    if json:
-        typer.echo(json_format.dumps(found, indent=1, ensure_ascii=False))
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
         lines = ["| part | | |", "|---|---|---|"]
         for part, rows in found.items():

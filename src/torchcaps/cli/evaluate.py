@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import WEIGHTS_HELP, DataDir, Settings, newest_run, option_table
+from torchcaps.cli.options import WEIGHTS_HELP, AsJson, DataDir, Settings, newest_run, option_table
 
 if TYPE_CHECKING:
     from torchcaps.training.data import Images
@@ -33,7 +33,7 @@ def evaluate(
     figure: Annotated[
         Path | None, typer.Option(metavar="PNG", help="File for a figure of the confusion matrix.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     settings: Settings = None,
 ) -> None:
     """Test a trained model: accuracy, metrics per class, a confusion matrix.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import WEIGHTS_HELP
+from torchcaps.cli.options import WEIGHTS_HELP, AsJson
 
 
 def export(
@@ -24,7 +24,7 @@ def export(
     batch_size: Annotated[
         int | None, typer.Option(help="Fix the number of images in a batch; by default any number.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a trained network to a file that runs without torchcaps.
 

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from torchcaps.cli.listening import known_hosts, open_listener, reachable_host, run_until_stopped
+from torchcaps.cli.listening import (
+    ListeningJson,
+    announce,
+    known_hosts,
+    open_listener,
+    reachable_host,
+    run_until_stopped,
+)
 
 DEFAULT_PORT = 8765
 INSTALL = "the lab needs FastAPI and uvicorn: pip install 'torchcaps[lab]'"
@@ -23,6 +30,7 @@ def lab(
             "clients need the token in the link that is printed at the start."
         ),
     ] = "127.0.0.1",
+    as_json: ListeningJson = False,
 ) -> None:
     """Explore capsule networks in a browser: draw, tweak, overlap, turn, attack.
 
@@ -55,8 +63,9 @@ def lab(
     app = create_app(hosts=known_hosts(host, address), token=token)
     shown = reachable_host(host)
     query = "" if token is None else f"?token={token}"
+    url = f"http://{shown}:{port}/{query}"
     # Replaces uvicorn's own messages at the start.
-    typer.echo(f"torchcaps lab: http://{shown}:{port}/{query} (Ctrl-C stops it)")
-    if host in ("0.0.0.0", "::"):
+    announce(f"torchcaps lab: {url} (Ctrl-C stops it)", url, token, as_json=as_json)
+    if host in ("0.0.0.0", "::") and not as_json:
         typer.echo(f"On other machines, replace {shown} by the name or address of this one.")
-    run_until_stopped("lab", app, listener)
+    run_until_stopped("lab", app, listener, quiet=as_json)

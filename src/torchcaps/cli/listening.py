@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import socket
 import sys
 from asyncio import CancelledError
 from ipaddress import ip_address
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 PORTS_TO_TRY = 100
+ListeningJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object, url and token, once the server listens.")
+]
 
 
 def is_not_cancellation(record: logging.LogRecord) -> bool:
@@ -99,8 +103,13 @@ def reachable_host(host: str) -> str:
     return f"[{reachable}]" if ":" in reachable else reachable
 
 
-def run_until_stopped(command: str, app: Any, listener: socket.socket) -> None:
-    """Serve an application until Ctrl-C."""
+def announce(sentence: str, address: str, token: str | None, *, as_json: bool) -> None:
+    """Say where a server listens: a sentence, or for programs one JSON object."""
+    typer.echo(json.dumps({"url": address, "token": token}) if as_json else sentence)
+
+
+def run_until_stopped(command: str, app: Any, listener: socket.socket, *, quiet: bool = False) -> None:
+    """Serve an application until Ctrl-C; unless quiet, print at the end that it was stopped."""
     from torchcaps.web.connections import create_server
 
     logging.getLogger("uvicorn.error").addFilter(is_not_cancellation)
@@ -110,4 +119,5 @@ def run_until_stopped(command: str, app: Any, listener: socket.socket) -> None:
         pass  # raised by uvicorn after an orderly shutdown
     finally:
         listener.close()
-    typer.echo(f"torchcaps {command}: stopped")
+    if not quiet:
+        typer.echo(f"torchcaps {command}: stopped")

@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.options import AsJson
+
 
 def models(
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
     channels: Annotated[int, typer.Option(help="Channels of an image.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of an image.")] = 28,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the models, their parameter counts, and the trained weights.
 

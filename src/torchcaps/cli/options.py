@@ -18,6 +18,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set one option; may be repeated."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DataDir = Annotated[
     Path | None,
     typer.Option(

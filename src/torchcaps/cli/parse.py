@@ -44,7 +44,8 @@ def parse(
 ) -> None:
     """Show what a capsule network found in image files, and what belongs to what.
 
-    Prints a tree for each image, and writes it as a figure and as JSON.
+    Prints a tree for each image, and writes it as a figure and as JSON. A file that cannot be read is named
+    on standard error; the others are parsed, and the exit code is 1.
 
     [bold]Examples[/bold]
 
@@ -56,6 +57,7 @@ def parse(
 
     from torchcaps._files import replaced_on_success
     from torchcaps.data.formats.images import read_image
+    from torchcaps.errors import DataError
     from torchcaps.parsing import Names
     from torchcaps.parsing import parse as parse_images
     from torchcaps.training.prediction import Predictor
@@ -65,10 +67,16 @@ def parse(
         predictor = Predictor.load(run)
     names = Names.of_card(predictor.card)
     out.mkdir(parents=True, exist_ok=True)
-    stems = unique_stems(images)
-    for path, stem in zip(images, stems):
-        shape = predictor.full_shape(path, size)
-        pixels = predictor.preprocess.test(predictor.read(path, invert=invert, shape=shape).unsqueeze(0))
+    complete = True
+    for path, stem in zip(images, unique_stems(images)):
+        try:
+            shape = predictor.full_shape(path, size)
+            raw = predictor.read(path, invert=invert, shape=shape)
+        except DataError as error:
+            typer.echo(f"torchcaps: {error}", err=True)
+            complete = False
+            continue
+        pixels = predictor.preprocess.test(raw.unsqueeze(0))
         (tree,) = parse_images(predictor.model, pixels, names=names, threshold=threshold, children=children)
         table = {"file": str(path), **tree.to_dict()}
         # The picture as it came, in its own colors; cropped in the same way.
@@ -82,6 +90,8 @@ def parse(
             typer.echo(json.dumps(table))
         else:
             typer.echo(f"{path}: {tree}")
+    if not complete:
+        raise typer.Exit(1)
 
 
 def unique_stems(paths: list[Path]) -> list[str]:

@@ -24,6 +24,8 @@ def predict(
 ) -> None:
     """Classify image files.
 
+    A file that cannot be read is named on standard error; the others are classified, and the exit code is 1.
+
     [bold]Examples[/bold]
 
       torchcaps predict photo.png
@@ -33,15 +35,29 @@ def predict(
     """
     import json
 
+    import torch
+
+    from torchcaps.errors import DataError
     from torchcaps.training.prediction import Predictor
 
     run = run or newest_run("last.safetensors")
     with import_hint(run):
         predictor = Predictor.load(run)
-    for path, prediction in zip(images, predictor.files(images, invert=invert)):
+    readable, pixels = [], []
+    for path in images:
+        try:
+            pixels.append(predictor.read(path, invert=invert))
+        except DataError as error:
+            typer.echo(f"torchcaps: {error}", err=True)
+        else:
+            readable.append(path)
+    predictions = predictor(torch.stack(pixels)) if pixels else []
+    for path, prediction in zip(readable, predictions):
         if as_json:
             result = {"file": str(path), "label": prediction.label, "scores": prediction.scores}
             typer.echo(json.dumps(result))
             continue
         best = list(prediction.scores.items())[: max(1, top)]
         typer.echo(f"{path}: " + ", ".join(f"{name} {score:.3f}" for name, score in best))
+    if len(readable) < len(images):
+        raise typer.Exit(1)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from torchcaps.cli.train import INTERRUPTED, RUNS
+from torchcaps.cli.options import RUNS, AsJson, DataDir
+from torchcaps.cli.train import INTERRUPTED
 
 if TYPE_CHECKING:
     from torchcaps.experiments.framework.queue import QueueResult
@@ -56,13 +58,11 @@ def reproduce(
             "for experiments under 10 minutes, else 3.",
         ),
     ] = False,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the data sets; default: $TORCHCAPS_DATA."),
-    ] = None,
+    data_dir: DataDir = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Save and stop after this time: 45s, 90m, 1h30m.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Test a claim of the capsule papers: results next to the published numbers, figures and a report.
 
@@ -76,10 +76,15 @@ def reproduce(
       torchcaps reproduce two-digits --seeds 3 --record
       torchcaps reproduce --all --resume --record --budget 8h
     """
-    if show:
-        from torchcaps.cli.tables import claim_table
+    import json
 
-        claim_table()
+    if show:
+        from torchcaps.cli.tables import claim_rows, print_claims
+
+        if as_json:
+            typer.echo(json.dumps({"experiments": claim_rows()}))
+        else:
+            print_claims()
         return
     check_options(name, every=every, resume=resume, seed=seed, seeds=seeds, record=record)
     from torchcaps._extras import require
@@ -88,19 +93,22 @@ def reproduce(
     require("matplotlib", extra="figures", purpose="the report of an experiment")
     from torchcaps.cli.progress import make_progress
     from torchcaps.cli.tables import wide_console
-    from torchcaps.training.callbacks import parse_duration
+    from torchcaps.training.callbacks import Callback, parse_duration
 
-    console = wide_console(soft_wrap=True)
+    console = wide_console(soft_wrap=True, quiet=as_json)
     options: dict[str, Any] = {
         "quick": quick,
         "data_dir": None if data_dir is None else str(data_dir.absolute()),
         "budget": None if budget is None else parse_duration(budget),
-        "make_callback": partial(make_progress, alone=False),
+        "make_callback": Callback if as_json else partial(make_progress, alone=False),
         "log": console.print,
     }
     again = partial(command, quick=quick, out=out, seed=seed, seeds=seeds, record=record, data_dir=data_dir)
     if name is None:
-        run_all(console, out or RUNS, seeds, record, resume, again("--all"), options)
+        queue = run_all(console, out or RUNS, seeds, record, resume, again("--all"), options)
+        if as_json:
+            typer.echo(json.dumps(asdict(queue)))
+        end_queue(queue)
         return
     from torchcaps.experiments.listing import find_claim
 
@@ -119,8 +127,10 @@ def reproduce(
             from torchcaps.experiments.framework.record import record_claim
 
             console.print(f"recorded in {record_claim(claim, folder)}; torchcaps claims writes the pages")
-        return
-    console.print(f"To continue: {again(name)}")
+    else:
+        console.print(f"To continue: {again(name)}")
+    if as_json:
+        typer.echo(json.dumps({**result, "folder": str(folder)}))
     if result["status"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -180,7 +190,7 @@ def run_all(
     resume: bool,
     again: str,
     options: dict[str, Any],
-) -> None:
+) -> QueueResult:
     """Run all experiments, and say at the end what became of each."""
     from torchcaps.experiments.framework.queue import run_queue
     from torchcaps.experiments.framework.record import CLAIMS
@@ -197,6 +207,11 @@ def run_all(
     show_queue(console, result)
     if result.left:
         console.print(f"To continue: {again} --resume")
+    return result
+
+
+def end_queue(result: QueueResult) -> None:
+    """End the program with the exit code that fits what became of all experiments."""
     if result.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if result.failed:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.options import AsJson
+
 RESULTS, PAGE = Path("results"), Path("RESULTS.md")
 CHECKOUT = Path(__file__).parents[3]
 
@@ -17,6 +19,7 @@ def results(
     ship: Annotated[
         bool, typer.Option("--ship", help="Also copy their weights into the package, in half precision.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write RESULTS.md from the records of runs in results/.
 
@@ -25,6 +28,8 @@ def results(
       torchcaps results
       torchcaps results runs/mnist-capsnet-small --ship
     """
+    import json
+
     from torchcaps.training.publish.page import HEAD, results_page
     from torchcaps.training.publish.record import record
     from torchcaps.training.publish.ship import ship as ship_weights
@@ -35,11 +40,17 @@ def results(
         raise ValueError(f"{PAGE} was not written by this command and would be lost: move it away first")
     if ship and not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError("--ship copies weights into a checkout of torchcaps, but this copy is installed")
+    say = (lambda line: None) if as_json else typer.echo
+    shipped, records = [], []
     for run in runs or []:
         if ship:
             entry = ship_weights(run)
             error = 100 * entry["metrics"]["test"]["error"]
-            typer.echo(f"{entry['file']}: {entry['bytes'] / 1e6:.1f} MB, error {error:.2f} %")
-        typer.echo(f"{run} → {record(run, RESULTS)}")
+            say(f"{entry['file']}: {entry['bytes'] / 1e6:.1f} MB, error {error:.2f} %")
+            shipped.append(entry["file"])
+        records.append(str(record(run, RESULTS)))
+        say(f"{run} → {records[-1]}")
     PAGE.write_text(results_page(RESULTS), encoding="utf-8")
-    typer.echo(f"wrote {PAGE}")
+    say(f"wrote {PAGE}")
+    if as_json:
+        typer.echo(json.dumps({"page": str(PAGE), "records": records, "shipped": shipped}))

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.listening import known_hosts, open_listener, reachable_host, run_until_stopped
+from torchcaps.cli.listening import (
+    ListeningJson,
+    announce,
+    known_hosts,
+    open_listener,
+    reachable_host,
+    run_until_stopped,
+)
 from torchcaps.cli.options import WEIGHTS_HELP
 
 DEFAULT_PORT = 8000
@@ -47,6 +54,7 @@ def serve(
     max_pixels: Annotated[
         int, typer.Option(min=1, help="Width times height of the largest image.")
     ] = 16_000_000,
+    as_json: ListeningJson = False,
 ) -> None:
     """Answer requests for predictions over HTTP.
 
@@ -91,10 +99,11 @@ def serve(
         hosts=hosts,
         token=token,
     )
-    typer.echo(
-        f"torchcaps serve: {weights} at http://{reachable_host(host)}:{port}/predict (Ctrl-C stops it)"
-    )
-    if token is not None:
+    url = f"http://{reachable_host(host)}:{port}/predict"
+    sentence = f"torchcaps serve: {weights} at {url} (Ctrl-C stops it)"
+    # A token that the user has chosen is a secret, which is not printed.
+    announce(sentence, url, None if chosen else token, as_json=as_json)
+    if token is not None and not as_json:
         value = f"the value of {TOKEN_VARIABLE}" if chosen else token
         typer.echo(f"Clients need the header Authorization: Bearer TOKEN, with TOKEN {value}")
-    run_until_stopped("serve", app, listener)
+    run_until_stopped("serve", app, listener, quiet=as_json)

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from torchcaps.cli.options import AsJson
+
 
 def size(
     model: Annotated[
@@ -16,7 +18,7 @@ def size(
     gpu: Annotated[
         str, typer.Option(metavar="NAME", help="Estimate times for this GPU, such as A100 or H100.")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and no table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count what a training step of a model needs, per layer, without running it.
 
@@ -28,13 +30,13 @@ def size(
       torchcaps size matrix_capsnet --batch 64 --image 32
       torchcaps size capsnet --batch 128 --image 28 --gpu A100
     """
-    import json as json_format
+    import json
 
     from torchcaps import bench
     from torchcaps.cli.tables import number_table, wide_console
 
     rows = bench.size_rows(model, batch=batch, image=image, channels=channels, classes=classes, gpu=gpu)
-    if json:
-        typer.echo(json_format.dumps(rows, indent=1))
+    if as_json:
+        typer.echo(json.dumps({"model": model, "batch": batch, "layers": rows}))
     else:
         wide_console().print(number_table(rows))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from torchcaps.cli.options import RUNS, DataDir, Settings
+from torchcaps.cli.options import RUNS, AsJson, DataDir, Settings
 
 if TYPE_CHECKING:
     from torchcaps.sweep.run import Sweep
@@ -38,7 +38,7 @@ def sweep(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Number of training epochs.")] = None,
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     settings: Settings = None,
 ) -> None:
     """Train a recipe with several values of its settings and several seeds.
@@ -63,7 +63,7 @@ def sweep(
     from torchcaps.sweep.search import run_search
     from torchcaps.sweep.space import parse_space
 
-    chosen, label = choose_recipe(recipe, model, data)
+    chosen, label = choose_recipe(recipe, model, data, [*(settings or []), *(grid or [])])
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []

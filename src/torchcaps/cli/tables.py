@@ -31,9 +31,10 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def wide_console(*, soft_wrap: bool = False) -> Console:
+def wide_console(*, soft_wrap: bool = False, quiet: bool = False) -> Console:
     """Standard output; 160 columns in a pipe, where rich's default of 80 would break names and numbers."""
-    return Console(highlight=False, soft_wrap=soft_wrap, width=None if sys.stdout.isatty() else 160)
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, soft_wrap=soft_wrap, width=width, quiet=quiet)
 
 
 def number_table(rows: list[dict[str, Any]]) -> Table:
@@ -149,13 +150,21 @@ def print_pretrained(console: Console) -> None:
         console.print("\nOn the command line: torchcaps predict digit.png --run capsnet_small-mnist")
 
 
-def claim_table() -> None:
-    """Print all experiments, with the data they need and how long they take."""
+def claim_rows() -> list[dict[str, Any]]:
+    """All experiments, with the data they need and how long they take."""
     from torchcaps.experiments.listing import list_claims
 
+    return [
+        {"experiment": claim.name, "claim": claim.claim, "data": claim.data, "minutes": claim.minutes}
+        for claim in list_claims()
+    ]
+
+
+def print_claims() -> None:
+    """Print all experiments."""
     table = plain_table("experiment", "claim", "data", ">minutes")
-    for claim in list_claims():
-        table.add_row(claim.name, claim.claim, claim.data, str(claim.minutes))
+    for row in claim_rows():
+        table.add_row(*map(str, row.values()))
     console = Console(highlight=False)
     console.print(table)
     console.print(
@@ -164,20 +173,29 @@ def claim_table() -> None:
     )
 
 
-def comparison_table() -> None:
-    """Print the routings of `torchcaps compare` with the poses that each works with, and the trunks."""
+def comparison_facts() -> dict[str, Any]:
+    """The routings of `torchcaps compare` with the poses that each works with, and the trunks."""
     from torchcaps.experiments.compare.networks import HEADS
     from torchcaps.models import list_trunks
 
+    routings = [
+        {"routing": name, "poses": list(head.poses), "source": head.source} for name, head in HEADS.items()
+    ]
+    return {"routings": routings, "trunks": list(list_trunks())}
+
+
+def print_comparison() -> None:
+    """Print what `torchcaps compare` knows."""
+    facts = comparison_facts()
     table = plain_table("=routing", "poses", "source")
-    for name, head in HEADS.items():
-        table.add_row(name, ", ".join(head.poses), head.source)
+    for row in facts["routings"]:
+        table.add_row(row["routing"], ", ".join(row["poses"]), row["source"])
     console = Console(highlight=False)
     console.print(table)
     console.print(
         "\nThe first pose is the default. Baselines: average pooling, dense layer, uniform routing."
     )
-    console.print(f"Trunks: {', '.join(list_trunks())}")
+    console.print(f"Trunks: {', '.join(facts['trunks'])}")
 
 
 def dataset_rows() -> list[dict[str, str]]:

@@ -73,7 +73,7 @@ def train(
         with import_hint(out):
             chosen, label = Recipe.from_file(out / "recipe.toml"), out.name
     else:
-        chosen, label = choose_recipe(recipe, model, data)
+        chosen, label = choose_recipe(recipe, model, data, settings or [])
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
@@ -96,8 +96,18 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def choose_recipe(name: str | None, model: str | None, data: str | None) -> tuple[Recipe, str]:
-    """The recipe that the options name, and a name for its run."""
+def choose_recipe(
+    name: str | None, model: str | None, data: str | None, settings: list[str]
+) -> tuple[Recipe, str]:
+    """The recipe that the options name, and a name for its run.
+
+    Args:
+        name: of a recipe, or its file.
+        model: instead of the recipe's.
+        data: instead of the recipe's.
+        settings: `key=value` or `key=a,b`, which will be set; the loss of a model without a recipe depends on
+            the routings among them.
+    """
     from torchcaps.training.recipe.defaults import default_recipe
     from torchcaps.training.recipe.files import load_recipe
 
@@ -107,4 +117,10 @@ def choose_recipe(name: str | None, model: str | None, data: str | None) -> tupl
         return recipe.override(changes), Path(name).stem
     if not model or not data:
         raise ValueError("name a recipe, or both --model and --data (see torchcaps train --help)")
-    return default_recipe(model, data), f"{Path(data).name.replace(':', '-')}-{model}"
+    routings = [
+        routing.strip(" '\"")
+        for key, _, values in (setting.partition("=") for setting in settings)
+        if key.strip() == "model.options.routing"
+        for routing in values.split(",")
+    ]
+    return default_recipe(model, data, routings=routings), f"{Path(data).name.replace(':', '-')}-{model}"

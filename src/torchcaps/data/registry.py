@@ -44,6 +44,8 @@ class DatasetInfo:
         drawable: whether a decoder can learn to reconstruct its images; not if an image holds several objects
             and the metadata does not have each one alone.
         eval_split: gets the options and returns the split to evaluate on; by default `"test"`.
+        image_shape: gets the options and returns channels, height and width of an image, where they are known
+            before the files are read; a recipe is checked with it before anything is fetched.
     """
 
     loader: Callable[..., ImageSet]
@@ -52,6 +54,7 @@ class DatasetInfo:
     random: bool = False
     drawable: bool = True
     eval_split: Callable[[Mapping[str, Any]], str] = lambda options: "test"
+    image_shape: Callable[[Mapping[str, Any]], tuple[int, int, int]] | None = None
 
 
 DATASETS: Registry[DatasetInfo] = Registry("data set")

@@ -106,6 +106,19 @@ def _enabled_in_context() -> bool:
     return _default if override is None else override
 
 
+def turned_off() -> bool:
+    """Whether the user turned the kernels off, by `disabled()` or `TORCHCAPS_KERNELS=off`."""
+    override = _override.get()
+    return override is False or (override is None and _reason == "TORCHCAPS_KERNELS=off")
+
+
+def why_missing(device: torch.device) -> str:
+    """Why there are no kernels for a device; empty if there are."""
+    if is_gpu(device):
+        return missing_on_gpu
+    return _missing if device.type == "cpu" else f"there are none for {device.type}"
+
+
 def status() -> Status:
     """Whether kernels are enabled in this thread and context, and why.
 

@@ -71,6 +71,8 @@ class Routing(nn.Module, ABC):
 
     # Whether the activations of the children matter, beside their poses.
     uses_activation: ClassVar[bool] = True
+    # Whether the activation of a parent is the length of a squashed vector: the margin loss is made for it.
+    has_lengths: ClassVar[bool] = False
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
         super().__init__()

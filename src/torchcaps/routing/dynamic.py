@@ -73,6 +73,7 @@ class DynamicRouting(Routing):
     """
 
     uses_activation: ClassVar[bool] = False
+    has_lengths: ClassVar[bool] = True
 
     def __init__(
         self,

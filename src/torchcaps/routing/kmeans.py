@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -57,6 +58,8 @@ class KMeansRouting(Routing):
         >>> KMeansRouting(metric="euclidean")(votes, torch.ones(2, 20)).pose.shape
         torch.Size([2, 1, 3, 16])
     """
+
+    has_lengths: ClassVar[bool] = True
 
     def __init__(
         self, parents: int = 1, *, iterations: int = 3, metric: str = "cosine", temperature: float = 1.0

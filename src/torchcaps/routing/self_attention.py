@@ -41,6 +41,7 @@ class SelfAttentionRouting(Routing):
     """
 
     uses_activation: ClassVar[bool] = False
+    has_lengths: ClassVar[bool] = True
 
     def __init__(self, parents: int = 1, *, rows: tuple[int, ...] = (), squash: str = "exp") -> None:
         super().__init__(parents, iterations=1)

@@ -34,6 +34,7 @@ class UniformRouting(Routing):
     """
 
     uses_activation: ClassVar[bool] = False
+    has_lengths: ClassVar[bool] = True
 
     def __init__(self, parents: int = 1, *, squash: str = "hinton", average: bool = False) -> None:
         super().__init__(parents, iterations=1)

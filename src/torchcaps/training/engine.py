@@ -27,6 +27,7 @@ from torchcaps.training.metrics import Evaluation
 from torchcaps.training.nonfinite import LateCheck, gradients_finite, raise_not_finite
 from torchcaps.training.objective import Objective, Scored
 from torchcaps.training.optim import EMA, inverse_temperature_factor, lr_factor, make_optimizer
+from torchcaps.training.plain_form import notice_plain_form
 from torchcaps.training.run import Run, choose_folder, now
 from torchcaps.training.task import Task
 
@@ -123,6 +124,8 @@ class Engine:
 
     def _train(self, stopper: Stopper) -> dict[str, Any]:
         position, total = self.position, len(self.batches)
+        if self.main:
+            notice_plain_form(self.model, self.accelerator.device)
         self.callbacks.on_train_begin(self.plan(), position)
         saved_at = time.monotonic()
         decision = ""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -77,7 +78,9 @@ class Predictor:
     @classmethod
     def load(cls, path: str | Path) -> Predictor:
         """From a run's folder, a weights file, or a name as `capsnet_small-mnist`; see `find_weights`."""
-        return cls(*load_weights(find_weights(path)))
+        weights = find_weights(path)
+        logging.getLogger(__name__).debug(f"weights: {weights}")
+        return cls(*load_weights(weights))
 
     def __call__(self, images: Tensor, *, batch_size: int = 256) -> list[Prediction]:
         """Classify raw images, uint8 `[N, C, H, W]` of any size."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from torchcaps.data import dataset_info
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model, pretrained_path
@@ -96,6 +97,7 @@ def recipe_task(recipe: Recipe, num_workers: int = 0) -> Task:
         # The card must build the same network without the pretrained weights, so it has all their options.
         _, weights_card = read_tensors(pretrained_path(recipe.model.name, recipe.model.pretrained))
         options = {**weights_card["options"], **options}
+    check_shape(recipe, options)
     splits = load_splits(recipe.data, recipe.seed)
     card = make_card(recipe, splits.train, splits.train.classes or (), options)
     torch.manual_seed(recipe.seed)
@@ -111,6 +113,27 @@ def recipe_task(recipe: Recipe, num_workers: int = 0) -> Task:
     extra = {name: load_other(recipe, name) for name in recipe.evaluation.extra_datasets}
     preprocess = Preprocess.from_options(recipe.data.preprocess)
     return check_task(Task(recipe, model, card, splits, preprocess, extra=extra, num_workers=num_workers))
+
+
+def check_shape(recipe: Recipe, options: Mapping[str, Any]) -> None:
+    """Refuse a model that cannot take the images of a data set, before the data set is fetched.
+
+    Nothing is computed, and own files, which may have another shape, are checked when they are read.
+    """
+    published = dataset_info(recipe.data.name).image_shape
+    if published is None or recipe.data.dir is not None:
+        return
+    channels, height, width = published(recipe.data.options)
+    size = Preprocess.from_options(recipe.data.preprocess).output_size((height, width))
+    try:
+        with torch.device("meta"):
+            model = create_model(recipe.model.name, in_channels=channels, image_size=size, **options)
+            model(torch.empty(2, channels, *size))
+    except (NotImplementedError, RuntimeError):
+        return  # a network that reads values cannot be tried without them
+    except ValueError as fault:
+        shape = "×".join(map(str, (channels, height, width)))
+        raise ValueError(f"{recipe.data.name} has images of {shape}: {fault}") from fault
 
 
 def object_task(

@@ -35,6 +35,18 @@ def test_a_file_is_downloaded(web: Web, tmp_path: Path) -> None:
     assert names(tmp_path / "new") == ["a.bin"]
 
 
+@pytest.mark.parametrize(("known", "size"), [(True, "0.0 MB"), (False, "size unknown")])
+def test_what_how_large_and_from_where_is_said_first(
+    known: bool, size: str, web: Web, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    web.content_length = known
+    download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)
+    assert caplog.messages == [f"fetching {web.url}/a.bin ({size}) into {tmp_path}"]
+    with pytest.raises(DownloadError):
+        download(f"{web.url}/b.bin", tmp_path / "b.bin")
+    assert len(caplog.messages) == 1, "nothing is announced that does not come"
+
+
 def test_a_broken_connection_is_resumed(web: Web, tmp_path: Path) -> None:
     web.break_after = [1000, 500]
     download(f"{web.url}/a.bin", tmp_path / "a.bin", must_be_body)

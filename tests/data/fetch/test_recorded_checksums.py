@@ -40,9 +40,9 @@ def test_a_fetch_says_once_that_nothing_can_be_compared(
     with caplog.at_level(logging.WARNING, "torchcaps"):
         assert read(unchecked(web)) == list(FILES.values())
         assert read(unchecked(web)) == list(FILES.values())
-    assert len(caplog.messages) == 1
+    (message,) = (each for each in caplog.messages if not each.startswith("fetching "))
     for part in ("a.mat and 1 more", "no checksum was published", "gzip's own", str(cache / "set")):
-        assert part in caplog.messages[0]
+        assert part in message
 
 
 def test_checksums_are_recorded_beside_the_files(web: Web, cache: Path) -> None:

@@ -66,7 +66,7 @@ CIFAR10 = Collection(
 )
 
 
-@register_dataset("cifar10", recipe={"preprocess": {"translate": 2}})
+@register_dataset("cifar10", recipe={"preprocess": {"translate": 2}}, image_shape=lambda options: (3, 32, 32))
 def cifar10(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load small color photographs: 50,000 train and 10,000 test images `[N, 3, 32, 32]` in 10 classes."""
     check_choice("split", split, tuple(FILES))

@@ -68,13 +68,17 @@ FASHION_CLASSES = (
 )
 
 
-@register_dataset("mnist", recipe={"preprocess": {"translate": 2}})
+@register_dataset(
+    "mnist", recipe={"preprocess": {"translate": 2}}, image_shape=lambda options: (1, SIZE, SIZE)
+)
 def mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load the handwritten digits: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
     return read_pair(MNIST, MNIST_CLASSES, split, data_dir)
 
 
-@register_dataset("fashion_mnist", recipe={"preprocess": {"translate": 2}})
+@register_dataset(
+    "fashion_mnist", recipe={"preprocess": {"translate": 2}}, image_shape=lambda options: (1, SIZE, SIZE)
+)
 def fashion_mnist(split: str = "train", *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """Load gray images of clothes: 60,000 train and 10,000 test images `[N, 1, 28, 28]`."""
     return read_pair(FASHION_MNIST, FASHION_CLASSES, split, data_dir)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,6 +110,16 @@ def familiar_split(options: Mapping[str, Any]) -> str:
     return "test_familiar" if options.get("viewpoint") else "test"
 
 
+def published_shape(side: int) -> Callable[[Mapping[str, Any]], tuple[int, int, int]]:
+    """The shape of images by the options `stereo` and `size`; the published files have this `side`."""
+
+    def shape(options: Mapping[str, Any]) -> tuple[int, int, int]:
+        size = options.get("size") or side
+        return 2 if options.get("stereo", True) else 1, size, size
+
+    return shape
+
+
 def check_viewpoint(split: str, viewpoint: str | None) -> None:
     """Check the option `viewpoint` and the split, whose names depend on it."""
     if viewpoint is None:
@@ -119,7 +129,7 @@ def check_viewpoint(split: str, viewpoint: str | None) -> None:
         check_choice("split", split, ("train", "test_familiar", "test_novel"))
 
 
-@register_dataset("smallnorb", recipe=RECIPE, eval_split=familiar_split)
+@register_dataset("smallnorb", recipe=RECIPE, eval_split=familiar_split, image_shape=published_shape(96))
 def smallnorb(
     split: str = "train",
     *,
@@ -155,7 +165,7 @@ def smallnorb(
     return images if viewpoint is None else select_views(images, viewpoint, novel=split == "test_novel")
 
 
-@register_dataset("norb", recipe=RECIPE)
+@register_dataset("norb", recipe=RECIPE, image_shape=published_shape(108))
 def norb(
     split: str = "train",
     *,

@@ -16,6 +16,7 @@ from torchcaps.data.fetch.suppliers import Sizes, Supplier, SupplyError, read_ar
 from torchcaps.errors import DataError
 
 OFFLINE_VARIABLE = "TORCHCAPS_OFFLINE"
+LOGGER = logging.getLogger(__name__)
 
 _unchecked_folders: set[Path] = set()
 """Folders of the cache for which the user has been warned that files have no published checksum."""
@@ -65,6 +66,8 @@ class Collection:
         missing = [name for name in names if name not in contents]
         if missing:
             contents |= self._read_cache(missing, data_dir)
+        for name in names:
+            LOGGER.debug(f"{self.folder}: {name} from {contents[name].path}")
         return [contents[name] for name in names]
 
     def _read_users(
@@ -139,7 +142,7 @@ class Collection:
         if unknown and folder not in _unchecked_folders:
             _unchecked_folders.add(folder)
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-            logging.getLogger(__name__).warning(
+            LOGGER.warning(
                 f"{self.folder}: no checksum was published for {unknown[0]}{more}, so the content could not "
                 f"be verified beyond gzip's own check. Its sha256 is recorded in {folder}, and a later "
                 "change will be noticed."

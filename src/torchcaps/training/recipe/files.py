@@ -30,5 +30,7 @@ def load_recipe(name: str) -> Recipe:
     known = list_recipes()
     stem = Path(name).stem if name.endswith(".toml") else name
     if stem not in known:
-        raise ValueError(f"unknown recipe {name!r}: {suggest(stem, known)}")
+        if name.endswith(".toml") or len(Path(name).parts) > 1:
+            raise ValueError(f"there is no file {name}; recipes by name: {suggest(stem, known, most=5)}")
+        raise ValueError(f"unknown recipe {name!r}: {suggest(stem, known, most=5)}")
     return Recipe.from_file(known[stem])

@@ -22,6 +22,9 @@ ALIASES = {"learning_rate": "optimizer.lr", "ema": "training.ema_decay"}
 HINTS = {
     **{alias: f"{size} comes from the data set" for alias, size in SIZE_ALIASES.items()},
     **{size: f"{size} comes from the data set" for size in SIZES},
+    "size": "it is an option of the data set: write data.options.size",
+    "routing": "it is an option of the model: write model.options.routing",
+    "iterations": "it is an option of the routing: write model.options.iterations",
 }
 
 
