@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from docstrings import mathml  # beside this file
 from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parents[1]
@@ -36,6 +38,8 @@ def page(path: Path) -> str:
     in_solution = False
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            source = _formulas(source)
         is_solution = "solution" in cell["metadata"].get("tags", [])
         if in_solution and (not is_solution or cell["cell_type"] == "markdown"):
             blocks.append("</details>")
@@ -56,6 +60,12 @@ def page(path: Path) -> str:
     if in_solution:
         blocks.append("</details>")
     return "\n\n".join(blocks) + "\n"
+
+
+def _formulas(text: str) -> str:
+    """Formulas between dollar signs, as Jupyter reads them, in MathML."""
+    text = re.sub(r"\$\$(.+?)\$\$", lambda match: mathml(match[1], "block"), text, flags=re.DOTALL)
+    return re.sub(r"\$([^$\n]+)\$", lambda match: mathml(match[1], "inline"), text)
 
 
 def _outputs(path: Path, cell: dict[str, Any]) -> list[str]:
