@@ -6,7 +6,7 @@ READY  := $(VENV)/.installed
 # The exact versions that the suite is tested with. Python 3.10 is older than some of them: CONSTRAINTS= there.
 CONSTRAINTS ?= -c constraints.txt
 
-PYTHON_CODE := src tests benchmarks docs/hooks docs/figures
+PYTHON_CODE := src tests benchmarks docs/hooks docs/figures docs/lessons docs/zh/lessons
 CPP_CODE    := $(sort $(shell find src/torchcaps/kernels -name '*.cpp' -o -name '*.h'))
 # The core: capsules, votes, poses, routing, layers, losses, models and registries. Tests that call a compiler
 # or score the shipped weights take longer than all others together and are left to `make test`.

@@ -174,6 +174,7 @@ def test_navigation_has_every_page() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     listed = set(re.findall(r": ([\w/-]+\.md)$", navigation, re.M))
     pages = {site_path(page) for page in ROOT.glob("docs/**/*.md")}
+    pages |= {site_path(page.with_suffix(".md")) for page in ROOT.glob("docs/**/*.ipynb")}  # made by a hook
     assert pages <= listed
     hook = (ROOT / "docs" / "hooks" / "pages.py").read_text("utf-8")
     built = re.findall(r'^    "[\w./]+": "([\w.]+)",$', hook, re.M)

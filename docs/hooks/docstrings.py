@@ -27,13 +27,14 @@ class Docstrings(griffe.Extension):
 def rewritten(text: str) -> str:
     """A docstring with formulas in MathML, tables and doctests in fences, and `Examples` as its title."""
     text = TABLE.sub(lambda match: "```text\n" + INLINE.sub(r"\1", match[0]).replace("`", "") + "\n```", text)
-    text = BLOCK.sub(lambda match: f"{match[1]}{_math(match[2], 'block')}\n\n", text)
-    text = INLINE.sub(lambda match: _math(match[1], "inline"), text)
+    text = BLOCK.sub(lambda match: f"{match[1]}{mathml(match[2], 'block')}\n\n", text)
+    text = INLINE.sub(lambda match: mathml(match[1], "inline"), text)
     text = DOCTEST.sub(r"```pycon\n\1\n```", text)
     return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
 
 
-def _math(latex: str, display: str) -> str:
+def mathml(latex: str, display: str) -> str:
+    """A formula as MathML; `display` is `"inline"` or `"block"`."""
     formula = convert(" ".join(latex.split()), display=display)
     # Markdown must not read the signs inside as markup.
     return re.sub(r"(?<=>)[*_]+(?=<)", lambda match: "".join(f"&#{ord(c)};" for c in match[0]), formula)
