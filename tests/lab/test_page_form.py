@@ -47,6 +47,18 @@ def test_each_color_has_one_role() -> None:
     assert "--accent" not in (STYLE / "controls.css").read_text()
 
 
+def test_texts_name_the_colors_that_the_page_has() -> None:
+    """Only values above and below zero are named by their colors, in both themes purple and green."""
+    for path in (STYLE.parent / "js").rglob("*.js"):
+        texts = " ".join(re.findall(r'"(?:[^"\\]|\\.)*"|`[^`]*`', path.read_text("utf-8")))
+        assert not re.search(r"\b(orange|blue|red|yellow)\b|[橙蓝红黄]色", texts, re.IGNORECASE), path.name
+    for theme in themes():
+        red, green, blue = (int(theme["more"][at : at + 2], 16) for at in (1, 3, 5))
+        assert green < red < blue, "purple"
+        red, green, blue = (int(theme["less"][at : at + 2], 16) for at in (1, 3, 5))
+        assert red < blue < green, "green"
+
+
 def test_the_page_has_five_font_sizes() -> None:
     css = "".join(path.read_text() for path in STYLE.glob("*.css"))
     defined = dict(re.findall(r"--(size-\d): ([^;]+);", css))

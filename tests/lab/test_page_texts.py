@@ -44,9 +44,9 @@ def chinese_texts() -> dict[str, str]:
         for path in sorted((STATIC / "js" / "zh").glob("*.js"))
         for pair in re.findall(rf"^  {STRING}:\s*{STRING},$", path.read_text("utf-8"), re.MULTILINE)
     ]
-    keys = [english for english, _ in pairs]
-    assert sorted(keys) == sorted(set(keys)), "one translation for each text"
-    return dict(pairs)
+    texts = dict(pairs)
+    assert [pair for pair in pairs if texts[pair[0]] != pair[1]] == [], "one translation for each text"
+    return texts
 
 
 def test_every_text_has_a_chinese_one_and_none_is_unused() -> None:
