@@ -50,7 +50,7 @@ export async function create(stage) {
       h("div", { class: "under-strip" },
         createTourCard(),
         card("result", t("Reconstruction"), t("drawn from 16 numbers"), h("div", { class: "pair" }, input.element, output.element)))),
-    card("w4 result", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
+    card("w4 result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
     card("w8 result wide-first coupling-card", t("Couplings"), t("how much each position sends to each digit"), couplings.element),
   );
 
