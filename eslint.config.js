@@ -4,12 +4,18 @@ import js from "@eslint/js";
 
 // What the page uses of the browser. A name that is missing here is reported as undefined.
 const BROWSER = [
+  "Blob",
+  "DOMMatrix",
   "Event",
+  "OffscreenCanvas",
+  "Path2D",
+  "URL",
   "addEventListener",
   "cancelAnimationFrame",
   "clearInterval",
   "clearTimeout",
   "console",
+  "createImageBitmap",
   "crypto",
   "document",
   "fetch",

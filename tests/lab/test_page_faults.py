@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from support.browser import Visit
+from support.color_vision import EYES, color_difference
 from torchcaps import lab as lab_package
 from torchcaps.lab.schemas import ClustersRequest
 from torchcaps.lab.views import clusters
@@ -205,35 +206,12 @@ def test_each_square_of_a_coupling_map_is_one_position(visit: Visit) -> None:
     visit.expect_change(view.locator(".field canvas"), lambda: corner.hover(position={"x": 5, "y": 5}))
 
 
-def linear(color: str) -> np.ndarray:
-    part = np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
-    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-
-
-def lab_color(rgb: np.ndarray) -> np.ndarray:
-    """CIELAB of linear RGB."""
-    matrix = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
-    xyz = np.clip(rgb, 0, 1) @ matrix.T / np.array([0.95047, 1, 1.08883])
-    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-# Machado, Oliveira, Fernandes 2009, severity 1: what eyes without red, green or blue cones see.
-BLINDNESS = {
-    "normal": np.eye(3),
-    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
-    "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
-    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
-}
-
-
-@pytest.mark.parametrize("eyes", BLINDNESS)
+@pytest.mark.parametrize("eyes", EYES)
 def test_the_colors_of_clusters_differ_for_all_eyes(eyes: str) -> None:
     for theme in TOKENS.read_text().split("}")[:2]:
         colors = re.findall(r"--c\d: (#\w{6})", theme)
         assert len(colors) == 8
-        seen = [lab_color(linear(color) @ np.array(BLINDNESS[eyes]).T) for color in colors]
-        nearest = min(np.linalg.norm(one - two) for one, two in itertools.combinations(seen, 2))
+        nearest = min(color_difference(*pair, eyes) for pair in itertools.combinations(colors, 2))
         assert nearest > 20, (eyes, nearest)
 
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from torchcaps import __version__, kernels
 from torchcaps.data.worlds.toys import CATEGORIES
 from torchcaps.lab import schemas
+from torchcaps.lab.errors import MissingWeightsResponse
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.views import attack, clusters, draw, overlap, parts, toy, votes
@@ -54,7 +55,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     413: {"model": ErrorResponse, "description": "The body is too large"},
     422: {"model": ErrorResponse, "description": "The request does not match its schema"},
     429: {"model": ErrorResponse, "description": "Too many requests are waiting"},
-    503: {"model": ErrorResponse, "description": "The weights of a network are not installed"},
+    503: {"model": MissingWeightsResponse, "description": "The weights of a network are not installed"},
 }
 
 

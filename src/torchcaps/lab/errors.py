@@ -7,9 +7,16 @@ from starlette.responses import JSONResponse
 
 from torchcaps.lab.model_store import MissingWeightsError
 from torchcaps.lab.worker import BusyError, SupersededError
-from torchcaps.web.errors import error_response
+from torchcaps.web.errors import ErrorResponse, error_response
 
 BUSY = "too many requests are waiting; try again in a moment"
+
+
+class MissingWeightsResponse(ErrorResponse):
+    """Which network is missing, so that a page can say it in another language."""
+
+    model: str
+    data: str
 
 
 def add_lab_error_handlers(app: FastAPI) -> None:
@@ -25,4 +32,5 @@ def add_lab_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(MissingWeightsError)
     async def missing_weights(_: Request, error: MissingWeightsError) -> JSONResponse:
-        return error_response(503, str(error))
+        response = MissingWeightsResponse(detail=str(error), model=error.model, data=error.data)
+        return JSONResponse(response.model_dump(), 503)

@@ -34,6 +34,12 @@ REQUIRED_MODELS: tuple[ModelKey, ...] = (
 class MissingWeightsError(Exception):
     """The weights of a network are not installed."""
 
+    def __init__(self, model: str, data: str) -> None:
+        super().__init__(
+            f"The weights of {model} trained on {data} are not installed. Reinstall torchcaps to get them."
+        )
+        self.model, self.data = model, data
+
 
 class LoadedModel:
     """A trained network together with its preprocessing.
@@ -78,10 +84,7 @@ class ModelStore:
 
     def __getitem__(self, key: ModelKey) -> LoadedModel:
         if key not in self._networks:
-            raise MissingWeightsError(
-                f"The weights of {key[0]} trained on {key[1]} are not installed. "
-                "Reinstall torchcaps to get them."
-            )
+            raise MissingWeightsError(*key)
         return self._networks[key]
 
     def info(self) -> list[ModelInfo]:

@@ -2,16 +2,19 @@
 
 import { ConnectionError, get, reportError, RETRY_DELAY } from "./core/api.js";
 import { beginBusy, endBusy } from "./core/feedback.js";
-import { loadLanguage } from "./core/i18n.js";
-import { connectShareButton } from "./core/share.js";
+import { connectLanguageButton, loadLanguage, t } from "./core/i18n.js";
+import { hasNewSettings, showSettings } from "./core/settings.js";
+import { connectShareButton, takeSharedDrawing } from "./core/share.js";
+import { connectSaveMenu } from "./core/save.js";
 import { currentName, listen, select } from "./core/tabs.js";
-import * as draw from "./views/draw.js";
+import { START } from "./tour/card.js";
+import * as drawView from "./views/draw.js";
 
 // A token in the address has become a cookie; without it, history and bookmarks do not reveal it.
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);
 
 const LOADERS = {
-  draw: async () => draw, // the first view, so it is loaded with the page
+  draw: async () => drawView, // the first view, so it is loaded with the page
   tweak: () => import("./views/tweak.js"),
   overlap: () => import("./views/overlap.js"),
   votes: () => import("./views/votes.js"),
@@ -25,11 +28,21 @@ const views = new Map(); // name -> promise of a view
 let current = null;
 
 function open(name) {
+  if (views.has(name) && name !== "draw" && hasNewSettings(name)) close(name);
   if (!views.has(name)) {
     const stage = document.querySelector(`#view-${name} .stage`);
     views.set(name, load(name, stage));
   }
   return views.get(name);
+}
+
+// The next call of open makes the view anew.
+function close(name) {
+  views.get(name)?.then((view) => view.hide?.(), () => {});
+  views.delete(name);
+  const stage = document.querySelector(`#view-${name} .stage`);
+  stage.replaceChildren();
+  stage.className = "stage";
 }
 
 // A view that failed to open is reset, so that it can be opened again.
@@ -40,9 +53,7 @@ async function load(name, stage) {
     });
     return await module.create(stage);
   } catch (error) {
-    views.delete(name);
-    stage.replaceChildren();
-    stage.className = "stage";
+    close(name);
     throw error;
   }
 }
@@ -57,9 +68,14 @@ async function show(name) {
   }
   beginBusy();
   try {
-    await open("draw"); // it provides the image for the other views
+    const draw = await open("draw"); // it provides the image for the other views
+    const shared = takeSharedDrawing(); // of a link that was opened while the page was open
+    if (shared) draw.drawing.restore({ strokes: [], example: shared });
     const view = await open(name);
-    if (current === name) view.show?.();
+    if (current === name) {
+      view.show?.();
+      showSettings(name);
+    }
   } catch (error) {
     reportError(error);
     if (error instanceof ConnectionError) setTimeout(() => current === name && show(name), RETRY_DELAY);
@@ -70,15 +86,19 @@ async function show(name) {
 async function showVersion() {
   try {
     const { version, kernels, models } = await get("api/status");
-    const networks = models.length === 1 ? "1 trained network" : `${models.length} trained networks`;
-    document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · routing kernels: ${kernels}`;
+    const networks = models.length === 1 ? t("1 trained network") : t("{count} trained networks", { count: models.length });
+    const code = kernels.startsWith("fused, ") ? t("fused, {instructions}", { instructions: kernels.slice(7) }) : kernels;
+    document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · ${t("routing kernels: {code}", { code })}`;
   } catch (error) {
     reportError(error);
   }
 }
 
-connectShareButton(document.getElementById("share"));
 await loadLanguage();
+connectShareButton(document.getElementById("share"));
+connectLanguageButton(document.getElementById("language"));
+connectSaveMenu(document.getElementById("save"), () => ({ name: current, view: views.get(current) }));
+document.addEventListener(START, async () => (await import("./tour/tour.js")).startTour({ open, close, visible: () => current }));
 listen(show);
 show(currentName());
 showVersion();

@@ -1,14 +1,15 @@
 // Requests to the server: one session per page, and only the newest request of each view counts.
 
 import { beginBusy, endBusy, showStatus } from "./feedback.js";
+import { t } from "./i18n.js";
 
 const bytes = crypto.getRandomValues(new Uint8Array(12));
 const session = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 // The server rejected a request.
 export class ApiError extends Error {
-  constructor(status, detail) {
-    super(detail);
+  constructor(status, body) {
+    super(describe(status, body));
     this.status = status;
   }
 }
@@ -30,8 +31,15 @@ async function send(path, options = {}) {
     showStatus("");
     return body;
   }
-  const detail = typeof body.detail === "string" ? body.detail : `The server returned error ${response.status}.`;
-  throw new ApiError(response.status, detail);
+  throw new ApiError(response.status, body);
+}
+
+// What the server says about an error is for programs; what a visitor can meet has a sentence of the page.
+function describe(status, { detail, model, data }) {
+  if (status === 503 && model) return t("The weights of {model} trained on {data} are not installed. Reinstall torchcaps to get them.", { model, data });
+  if (status === 429) return t("The server is busy; the page tries again in a moment.");
+  return typeof detail === "string" ? t("The server returned error {status}: {detail}", { status, detail })
+    : t("The server returned error {status}.", { status });
 }
 
 export function get(path) {
@@ -114,9 +122,9 @@ export function reportError(error, onMissing = () => {}) {
     if (error.status === 503) onMissing(error.message);
     else showStatus(error.message);
   } else if (error instanceof ConnectionError) {
-    showStatus("The server does not respond. Is torchcaps lab still running?");
+    showStatus(t("The server does not respond. Is torchcaps lab still running?"));
   } else {
     console.error(error);
-    showStatus("An error occurred on this page; the browser console shows the details.");
+    showStatus(t("An error occurred on this page; the browser console shows the details."));
   }
 }

@@ -1,6 +1,7 @@
 // What the page reports about itself: busy state, error messages, notices inside a view, and verdicts.
 
 import { h } from "./dom.js";
+import { t } from "./i18n.js";
 import { currentImage } from "./state.js";
 
 const stage = document.getElementById("stage");
@@ -37,8 +38,8 @@ export function createNotice(viewStage) {
 // The notice of a view that uses the drawing: it asks for one if there is none.
 export function createImageNotice(viewStage) {
   const notice = createNotice(viewStage);
-  const link = h("a", { href: "#draw" }, "Draw a digit");
-  return (message) => (currentImage() ? notice(message) : notice("There is no drawing yet. ", link));
+  const link = h("a", { href: "#draw" }, t("Draw a digit"));
+  return (message) => (currentImage() ? notice(message) : notice(t("There is no drawing yet. "), link));
 }
 
 // A large result with a short explanation; screen readers announce it when it changes.

@@ -2,8 +2,7 @@
 
 import { getCached } from "./api.js";
 import { h } from "./dom.js";
-
-const DATA = { mnist: "MNIST", multimnist: "MultiMNIST", toys: "toys", shapes: "shapes" };
+import { formatNumber, t } from "./i18n.js";
 
 // A line of text; it stays empty if the network is not installed.
 export function networkLine(model, data) {
@@ -19,15 +18,20 @@ export function networkLine(model, data) {
 
 function describe(network) {
   if (!network) return "";
-  const parts = [network.model, `${sizeText(network.num_params)} weights`];
+  const size = formatNumber(network.num_params, { notation: "compact", maximumSignificantDigits: 3 });
+  const parts = [network.model, t("{size} weights", { size })];
   const { error, count } = network.metrics;
-  const name = DATA[network.data] ?? network.data;
   if (error !== undefined) {
-    parts.push(`${Number((error * 100).toFixed(2))} % errors on ${count ? `${count.toLocaleString("en")} ` : ""}test images of ${name}`);
+    const values = {
+      share: formatNumber(error, { style: "percent", maximumFractionDigits: 2 }),
+      count: count ? formatNumber(count) : "",
+      data: dataName(network.data),
+    };
+    parts.push(count ? t("{share} errors on {count} test images of {data}", values) : t("{share} errors on test images of {data}", values));
   }
   return parts.join(" · ");
 }
 
-function sizeText(count) {
-  return count >= 1e6 ? `${(count / 1e6).toFixed(1)} M` : `${Math.round(count / 1e3)} K`;
+function dataName(data) {
+  return { mnist: "MNIST", multimnist: "MultiMNIST", toys: t("toys"), shapes: t("shapes") }[data] ?? data;
 }

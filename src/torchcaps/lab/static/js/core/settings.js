@@ -1,14 +1,42 @@
 // The settings of the current view in the address, as #view?name=value, so that a link or a reload restores them.
 
+// Without settings in the address, those that were kept last.
 export function settingsOf(view) {
-  const [name, query] = location.hash.slice(1).split("?");
-  return new URLSearchParams(name === view ? query : "");
+  const [name, query] = address();
+  return new URLSearchParams((name === view && query) || keptSettings()[view] || "");
+}
+
+function address() {
+  const [name, query = ""] = location.hash.slice(1).split("?");
+  return [name || "draw", query];
+}
+
+// { view: its settings as text }
+export function keptSettings() {
+  return recall("settings") ?? {};
 }
 
 // Replaces the address, without a new entry in the history.
 export function keepSettings(view, values) {
-  if (location.hash.slice(1).split("?")[0] !== view) return;
-  history.replaceState(null, "", `${location.pathname}#${view}?${new URLSearchParams(values)}`);
+  const query = new URLSearchParams(values).toString();
+  remember("settings", { ...keptSettings(), [view]: query });
+  if (address()[0] === view) replaceAddress(view, query);
+}
+
+// Puts the settings of a view that is shown again back into the address.
+export function showSettings(view) {
+  const [name, query] = address();
+  if (name === view && !query && keptSettings()[view]) replaceAddress(view, keptSettings()[view]);
+}
+
+// Whether the address has other settings than those that the view kept, for example from a link.
+export function hasNewSettings(view) {
+  const [name, query] = address();
+  return name === view && query !== "" && query !== keptSettings()[view];
+}
+
+function replaceAddress(view, query) {
+  history.replaceState(null, "", `${location.pathname}#${view}${query && `?${query}`}`);
 }
 
 // A setting of one of the allowed values, or the fallback.

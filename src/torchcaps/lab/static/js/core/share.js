@@ -1,5 +1,6 @@
 // A link to what the page shows: the view and its settings, which are in the address, and the drawing.
 
+import { t } from "./i18n.js";
 import { currentImage } from "./state.js";
 
 const NAME = "drawing"; // the setting that holds the pixels, one byte each, in base64 for addresses
@@ -41,15 +42,15 @@ function decode(text) {
 }
 
 export function connectShareButton(button) {
-  const label = button.textContent;
   button.addEventListener("click", async () => {
+    const label = t("Copy link");
     const link = shareLink();
     try {
       await navigator.clipboard.writeText(link);
-      button.textContent = "Copied";
+      button.textContent = t("Copied");
     } catch {
       history.replaceState(null, "", link); // no access to the clipboard: the address bar has the link
-      button.textContent = "See the address";
+      button.textContent = t("See the address");
     }
     setTimeout(() => { button.textContent = label; }, 2000);
   });

@@ -1,5 +1,7 @@
 // Tabs are links whose hash names the view; arrow keys, Home and End move between them.
 
+import { t } from "./i18n.js";
+
 const tabs = [...document.querySelectorAll('[role="tab"]')];
 const names = tabs.map((tab) => tab.hash.slice(1));
 
@@ -16,7 +18,7 @@ export function select(name) {
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !selected;
     if (selected) {
       scrollToTab(tab);
-      document.title = `${tab.textContent} · torchcaps lab`;
+      document.title = t("{view} · torchcaps lab", { view: tab.textContent });
     }
   }
 }

@@ -36,7 +36,7 @@ export function create(stage) {
         verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element,
         networkLine(MODELS[key], "mnist").element)),
     h("p", { class: "w12 soft small result" },
-      "These capsules are another network than in Draw, with shared weights. Orange: ink was added; blue: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too."),
+      "These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too."),
   );
 
   const notice = createImageNotice(stage);

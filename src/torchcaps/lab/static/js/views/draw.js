@@ -2,43 +2,56 @@
 
 import { latestOnly, reportError } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
-import { createNotice, createVerdict } from "../core/feedback.js";
+import { createNotice, createVerdict, showStatus } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
-import { recall, remember } from "../core/settings.js";
+import { keepSettings, numberOf, recall, remember } from "../core/settings.js";
 import { takeSharedDrawing } from "../core/share.js";
 import { currentImage, setImage, setMissing, setRecognition } from "../core/state.js";
+import { createTourCard } from "../tour/card.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createCouplingMaps } from "../widgets/coupling_maps.js";
 import { createNetworkStrip } from "../widgets/network_strip.js";
 import { createPad } from "../widgets/drawing_pad.js";
 import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
+import { IMAGE_TYPES, imageOf, readImage } from "../widgets/image_file.js";
 
 const FIRST_EXAMPLE = 2; // a digit with a loop, which is interesting in Tweak
-const PAD_LABEL = "Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears";
+const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export async function create(stage) {
-  const pad = createPad({ label: PAD_LABEL, onChange: changed });
-  const thumbs = createThumbs({ label: "Examples from the test set", onPick: pick });
-  const bars = createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: "Length of each digit's capsule" });
+  const pad = createPad({
+    label: t("Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears"), onChange: changed,
+  });
+  const thumbs = createThumbs({ label: t("Examples from the test set"), onPick: pick });
+  const bars = createBars({ labels: DIGITS, label: t("Length of each digit's capsule") });
   const verdict = createVerdict();
-  const input = figure(createImage({ label: "Input of the network" }), "Input: 28 × 28 pixels, centered as in MNIST");
-  const output = figure(createImage({ label: "Reconstruction" }), "Reconstruction from the longest capsule");
-  const couplings = createCouplingMaps();
+  const input = figure(createImage({ label: t("Input of the network") }), t("Input: 28 × 28 pixels, centered as in MNIST"));
+  const output = figure(createImage({ label: t("Reconstruction") }), t("Reconstruction from the longest capsule"));
+  const couplings = createCouplingMaps({
+    start: numberOf("draw", "iteration", [1, 100], null),
+    onIteration: (iteration) => keepSettings("draw", iteration === null ? {} : { iteration }),
+  });
   const strip = createNetworkStrip();
+  const file = h("input", { type: "file", accept: IMAGE_TYPES, hidden: true, onchange: () => { openImage(file.files[0]); file.value = ""; } });
   let digits = [];
+  let shown = null; // the image and the response that the view shows
 
   stage.append(
-    card("w12 result strip-card", "The network", "every stage with the values of your digit; a name opens its view", strip.element),
-    card("w4 tall", "Your digit", "drawing replaces the example", verdict.element,
+    card("w4 pad-card", t("Your digit"), t("drawing replaces the example"), verdict.element,
       pad.element,
       h("div", { class: "row" },
-        button("Undo", pad.undo), button("Clear", pad.clear), button("More examples", moreExamples)),
-      thumbs.element),
-    card("w4 result", "Capsule lengths", "from 0 to 1", bars.element, networkLine("capsnet_small", "mnist").element),
-    card("w4 result", "Reconstruction", "drawn from 16 numbers",
-      h("div", { class: "pair" }, input.element, output.element)),
-    card("w8 result wide-first", "Couplings", "how much each position sends to each digit", couplings.element),
+        button(t("Undo"), pad.undo), button(t("Clear"), pad.clear), button(t("Open image"), () => file.click()), file,
+        button(t("More examples"), moreExamples)),
+      thumbs.element, h("p", { class: "soft small" }, t("You can also paste or drop an image here."))),
+    h("div", { class: "w8 stack wide-first" },
+      card("result strip-card", t("The network"), t("every stage with the values of your digit; a name opens its view"), strip.element),
+      h("div", { class: "under-strip" },
+        createTourCard(),
+        card("result", t("Reconstruction"), t("drawn from 16 numbers"), h("div", { class: "pair" }, input.element, output.element)))),
+    card("w4 result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
+    card("w8 result wide-first coupling-card", t("Couplings"), t("how much each position sends to each digit"), couplings.element),
   );
 
   const notice = createNotice(stage);
@@ -52,28 +65,49 @@ export async function create(stage) {
     thumbs.mark(digits.find((digit) => digit.image === pixels));
     remember("drawing", roundedDrawing(pad.save()));
     if (pixels) {
-      if (stage.classList.contains("empty")) verdict.set("", "Waiting for the network …");
+      if (stage.classList.contains("empty")) verdict.set("", t("Waiting for the network …"));
       query({ image: pixels });
     } else {
-      verdict.set("", "Nothing drawn yet: draw a digit.");
+      shown = null;
+      verdict.set("", t("Nothing drawn yet: draw a digit."));
     }
     stage.classList.toggle("empty", !pixels);
     for (const result of stage.querySelectorAll(".result")) result.inert = !pixels;
   }
 
   function show(response, image) {
+    shown = { image, response };
     const { best, lengths } = response;
     const length = lengths[best].toFixed(2);
-    verdict.set(String(best), lengths[best] > 0.5 ? `capsule ${best} has length ${length}` : "not sure: all capsules are short");
+    verdict.set(String(best), lengths[best] > 0.5 ? t("capsule {best} has length {length}", { best, length }) : t("not sure: all capsules are short"));
     bars.update(lengths, { [best]: "var(--accent)" });
     input.draw(ink(image));
-    output.draw(ink(response.reconstruction), `Reconstruction of a ${best}`);
+    output.draw(ink(response.reconstruction), t("Reconstruction of a {best}", { best }));
     strip.show(image, response, couplings.show(image, response));
   }
 
   function pick(digit) {
     pad.load(digit.image);
   }
+
+  async function openImage(source) {
+    try {
+      pad.load(await readImage(source));
+    } catch (error) {
+      showStatus(error.message);
+    }
+  }
+
+  document.addEventListener("paste", (event) => {
+    const image = imageOf(event.clipboardData);
+    if (image && !stage.closest("[hidden]")) openImage(image);
+  });
+  stage.addEventListener("dragover", (event) => event.preventDefault());
+  stage.addEventListener("drop", (event) => {
+    event.preventDefault(); // the browser would leave the page for the image
+    const image = imageOf(event.dataTransfer);
+    if (image) openImage(image);
+  });
 
   // Drawing works without examples, so the view opens even if they cannot be loaded.
   async function moreExamples() {
@@ -97,7 +131,14 @@ export async function create(stage) {
     pad.restore({ ...saved, example: known?.image ?? saved.example });
   }
   if (examples.length && !currentImage()) pick(examples[Math.min(FIRST_EXAMPLE, examples.length - 1)]);
-  return { hide: couplings.stop };
+  return {
+    hide: couplings.stop,
+    drawing: { save: pad.save, restore: pad.restore },
+    exports: () => shown && {
+      table: [["digit", "length"], ...shown.response.lengths.map((length, digit) => [digit, length])],
+      data: { image: shown.image, ...shown.response },
+    },
+  };
 }
 
 function roundedDrawing({ strokes, example }) {

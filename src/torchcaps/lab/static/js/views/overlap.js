@@ -3,53 +3,60 @@
 import { latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
+import { keepSettings, numberOf, settingsOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, layers } from "../widgets/canvas_image.js";
 import { createDigitPair } from "../widgets/digit_pair.js";
 import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
 
-const INKS = ["accent", "second"];
+const INKS = ["first", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-const RESULTS = { 2: "both correct", 1: "one of two correct", 0: "both wrong" };
 
 export async function create(stage) {
   const digits = await digitExamples();
   const pair = createDigitPair(INKS, send);
   const thumbs = [0, 1].map((which) => createThumbs({
-    label: which ? "Second digit" : "First digit",
+    label: which ? t("Second digit") : t("First digit"),
     onPick: (digit) => { thumbs[which].mark(digit); pair.set(which, digit); },
   }));
-  const both = figure(createImage({ label: "Both reconstructions" }), "Both, overlaid");
-  const single = INKS.map(() => figure(createImage({ label: "One reconstruction" }), ""));
-  const capsuleBars = createBars({ labels: DIGITS, label: "Capsule lengths" });
-  const cnnBars = createBars({ labels: DIGITS, label: "Scores of the convolutional network", max: 0.5 });
+  const both = figure(createImage({ label: t("Both reconstructions") }), t("Both, overlaid"));
+  const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
+  const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
+  const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network"), max: 0.5 });
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
+  let shown = null;
 
-  thumbs[1].element.classList.add("second");
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
   stage.append(
-    card("w4 tall", "Two digits", "drag to move them", pair.element,
-      h("div", { class: "row" }, button("New pair", newPair), button("Least overlap", pair.separate)),
-      pair.handles[0], thumbs[0].element, pair.handles[1], thumbs[1].element),
-    card("w8 result", "Two reconstructions", "each from one capsule",
+    h("div", { class: "w12 result verdicts" },
+      h("div", {}, h("span", { class: "small soft" }, t("Capsules")), capsuleVerdict.element),
+      h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
+    card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
+      h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Least overlap"), pair.separate)),
+      INKS.map((name, which) => h("div", { class: `digit-choice ${name}` }, pair.handles[which], thumbs[which].element))),
+    card("w8 result", t("Two reconstructions"), t("each from one capsule"),
       h("div", { class: "three" }, both.element, single.map((picture) => picture.element))),
-    card("w4 result", "Capsules", "the two longest; a full bar is a length of 1",
-      capsuleVerdict.element, capsuleBars.element, networkLine("capsnet_small", "multimnist").element),
-    card("w4 result", "CNN", "the two highest; a full bar is 0.5",
-      cnnVerdict.element, cnnBars.element, networkLine("capsnet_cnn", "multimnist").element,
+    card("w4 result", t("Capsules"), t("the two longest; a full bar is a length of 1"),
+      capsuleBars.element, networkLine("capsnet_small", "multimnist").element),
+    card("w4 result", t("CNN"), t("the two highest; a full bar is 0.5"),
+      cnnBars.element, networkLine("capsnet_cnn", "multimnist").element,
       h("p", { class: "soft small" },
-        "These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each.")),
+        t("These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each."))),
   );
 
-  const query = latestOnly("api/overlap", stage, ({ capsules, cnn }, { labels }) => {
+  const query = latestOnly("api/overlap", stage, (response, { image, labels }) => {
+    const { capsules, cnn } = response;
+    shown = { image, labels, response };
     const order = inOrderOf(labels, capsules.best);
     const pictures = order.map((digit) => capsules.reconstructions[capsules.best.indexOf(digit)]);
-    both.draw(layers(pictures.map((pixels, which) => [pixels, INKS[which]])), `Reconstructions of ${order.join(" and ")}`);
+    both.draw(layers(pictures.map((pixels, which) => [pixels, INKS[which]])), t("Reconstructions of {one} and {two}", { one: order[0], two: order[1] }));
     pictures.forEach((pixels, which) => {
-      single[which].draw(layers([[pixels, INKS[which]]]), `Reconstruction of ${order[which]}`);
-      single[which].caption(`Capsule ${order[which]}`);
+      const digit = order[which];
+      single[which].draw(layers([[pixels, INKS[which]]]), t("Reconstruction of {digit}", { digit }));
+      single[which].caption(t("Capsule {digit}", { digit }));
     });
     capsuleBars.update(capsules.lengths, marks(order));
     const cnnOrder = inOrderOf(labels, cnn.best);
@@ -62,6 +69,8 @@ export async function create(stage) {
   function send(image, labels) {
     const body = { image };
     Object.defineProperty(body, "labels", { value: labels, enumerable: false });
+    const [first, second] = pair.digits.map((digit) => digits.indexOf(digit));
+    keepSettings("overlap", { first, second, places: pair.places.join("_") });
     query(body);
   }
 
@@ -74,17 +83,26 @@ export async function create(stage) {
   const examples = oneOfEach(digits);
 
   // A digit that has no button replaces the one of its class.
-  function choose(first, second) {
-    [first, second].forEach((digit, which) => {
+  function choose(...chosen) {
+    chosen.forEach((digit, which) => {
       thumbs[which].show(examples.map((example) => (example.label === digit.label ? digit : example)));
       thumbs[which].mark(digit);
-      pair.set(which, digit);
     });
+    pair.setBoth(chosen);
   }
 
-  choose(examples[4 % examples.length], examples[3 % examples.length]);
+  const places = (settingsOf("overlap").get("places") ?? "").split("_").map(Number);
+  if (places.length === 4) pair.place(places);
+  choose(...[4, 3].map((label, which) =>
+    digits[Math.floor(numberOf("overlap", INKS[which], [0, digits.length - 1], digits.indexOf(examples[label % examples.length])))]));
 
-  return {};
+  return {
+    exports: () => shown && {
+      table: [["digit", "capsule_length", "cnn_score"],
+        ...DIGITS.map((digit) => [digit, shown.response.capsules.lengths[digit], shown.response.cnn.scores[digit]])],
+      data: { image: shown.image, labels: shown.labels, ...shown.response },
+    },
+  };
 }
 
 // The two predicted digits; a correct one takes the place, and so the color, of the digit that it names.
@@ -98,12 +116,13 @@ function marks(order) {
 }
 
 function showVerdict(verdict, labels, predictions) {
+  const [one, two] = predictions;
+  const both = t("{one} and {two}", { one, two });
   if (labels[0] === labels[1]) { // there is one score for each class, so a class cannot be named twice
-    const found = predictions.includes(labels[0]);
-    verdict.set(found ? String(labels[0]) : `${predictions[0]} and ${predictions[1]}`,
-      found ? `correct; two digits of one class count once` : "wrong; two digits of one class count once");
+    if (predictions.includes(labels[0])) verdict.set(String(labels[0]), t("correct; two digits of one class count once"));
+    else verdict.set(both, t("wrong; two digits of one class count once"));
     return;
   }
   const correct = predictions.filter((digit) => labels.includes(digit)).length;
-  verdict.set(`${predictions[0]} and ${predictions[1]}`, RESULTS[correct]);
+  verdict.set(both, [t("both wrong"), t("one of two correct"), t("both correct")][correct]);
 }

@@ -38,6 +38,7 @@ export async function create(stage) {
   const angle = createSlider({ label: "Angle", min: -180, max: 180, step: 1, value: 0, format: (value) => `${value}°`, onInput: edit });
   const scale = createSlider({ label: "Size", min: 0.2, max: 0.9, step: 0.01, value: 0.45, format: (value) => value.toFixed(2), onInput: edit });
   const scrambleButton = button("Scramble", scramble, "main");
+  scrambleButton.dataset.tour = "scramble";
   const removeButton = button("Remove", () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
 

@@ -37,6 +37,7 @@ export function create(stage) {
       send();
     },
   }));
+  sliders[4].input.dataset.tour = "tweak"; // the tour moves it
   sliders.forEach((slider, index) => slider.input.setAttribute("aria-label", `Dimension ${index + 1}`));
   const buttons = sliders.map((_, index) => h("button", {
     type: "button", class: "quiet mini", onclick: () => oscillator.toggle(index, sliders[index].value),

@@ -30,6 +30,7 @@ export function create(stage) {
   const shares = createBars({ labels: DIGITS, label: "Share of all weight that each digit gets" });
   const activations = createBars({ labels: DIGITS, label: "Activation of each digit in this iteration" });
   const player = createPlayer({ label: "Iteration", onChange: draw });
+  player.element.dataset.tour = "votes";
   const picture = figure(createImage({ label: "Your drawing", resolution: 168 }), "Your drawing");
   const verdict = createVerdict();
   const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];

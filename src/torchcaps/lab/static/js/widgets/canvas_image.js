@@ -19,15 +19,15 @@ export function gray(pixels) {
   return () => grid(pixels, (x, y) => Array(3).fill(255 * pixels[y][x]));
 }
 
-// -1 is the second color, 0 is paper, 1 is the accent color.
+// -1 is the color for less, 0 is paper, 1 is the color for more.
 export function signed(pixels) {
   return () => {
-    const [paper, plus, minus] = [color("paper"), color("accent"), color("second")];
+    const [paper, plus, minus] = [color("paper"), color("more"), color("less")];
     return grid(pixels, (x, y) => mix(paper, pixels[y][x] > 0 ? plus : minus, Math.min(1, Math.abs(pixels[y][x]))));
   };
 }
 
-// Several overlaid grids, each in its own color: [[pixels, "accent"], …].
+// Several overlaid grids, each in its own color: [[pixels, "first"], …].
 export function layers(list) {
   return () => {
     const paper = color("paper");

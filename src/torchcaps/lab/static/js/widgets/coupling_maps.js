@@ -1,6 +1,7 @@
 // The couplings of a drawing: one map per digit, for each routing iteration, and what one position sees.
 
 import { h } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 import { color, css, onTheme } from "../core/palette.js";
 import { ink, paint } from "./canvas_image.js";
 import { createHeatmap } from "./heatmap.js";
@@ -9,18 +10,14 @@ import { createPlayer } from "./player.js";
 const GRID = 6; // positions along each side
 const SIZE = 336; // pixels of the picture that shows a field
 
-const FIRST = "Iteration 1: every position sends the same share to all digits.";
-
-function laterIterations(ratio) {
-  return `Orange squares send this digit more than an equal share, blue ones less; at most ${ratio} times an equal share.`;
-}
-
-export function createCouplingMaps() {
-  const maps = Array.from({ length: 10 }, (_, digit) => createHeatmap(`Positions that send to ${digit}`, GRID, showField));
+// start: the iteration that is shown first, from 1, or null for the last; onIteration(iteration or null) when it changes
+export function createCouplingMaps({ start, onIteration }) {
+  const maps = Array.from({ length: 10 }, (_, digit) => createHeatmap(t("Positions that send to {digit}", { digit }), GRID, showField));
   const figures = maps.map((map, digit) => h("figure", {}, map.element, h("figcaption", {}, String(digit))));
-  const player = createPlayer({ label: "Routing iteration", onChange: draw });
+  const player = createPlayer({ label: t("Routing iteration"), onChange: draw });
+  player.element.dataset.tour = "couplings"; // the tour moves it
   const text = h("p", { class: "soft small" });
-  const field = h("canvas", { class: "picture", width: SIZE, height: SIZE, role: "img", "aria-label": "What one position sees" });
+  const field = h("canvas", { class: "picture", width: SIZE, height: SIZE, role: "img", "aria-label": t("What one position sees") });
   const fieldText = h("figcaption", {});
   const element = h("div", { class: "couplings" },
     h("div", { class: "row between" }, text, player.element),
@@ -33,8 +30,11 @@ export function createCouplingMaps() {
 
   function draw(iteration) {
     if (!response) return;
+    onIteration(iteration === changes.length - 1 ? null : iteration + 1);
     changes[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
-    text.textContent = iteration === 0 ? FIRST : laterIterations(largestRatio(response.couplings[iteration], response.couplings[0]));
+    text.textContent = iteration === 0 ? t("Iteration 1: every position sends the same share to all digits.")
+      : t("Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share.",
+        { ratio: largestRatio(response.couplings[iteration], response.couplings[0]) });
     figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 
@@ -58,7 +58,7 @@ export function createCouplingMaps() {
     context.strokeStyle = css(color("ink"));
     box(row, column, step);
     box(row, column, size);
-    fieldText.textContent = `The ${GRID} × ${GRID} squares are the positions. Each sees ${size} × ${size} pixels around it. Point at a map.`;
+    fieldText.textContent = t("The {grid} × {grid} squares are the positions. Each sees {size} × {size} pixels around it. Point at a map.", { grid: GRID, size });
   }
 
   onTheme(() => showField(...position));
@@ -69,7 +69,7 @@ export function createCouplingMaps() {
       const opening = response === null;
       [image, response] = [pixels, next];
       changes = relativeChanges(response.couplings);
-      player.load(response.couplings.length, opening ? response.couplings.length - 1 : player.index);
+      player.load(response.couplings.length, opening ? Math.round(start ?? response.couplings.length) - 1 : player.index);
       showField(...(opening ? largestChange(changes.at(-1)[response.best]) : position));
       return changes.at(-1);
     },

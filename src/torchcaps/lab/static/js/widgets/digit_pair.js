@@ -2,6 +2,7 @@
 
 import { layers, paint } from "./canvas_image.js";
 import { h } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 import { onTheme } from "../core/palette.js";
 
 const SIZE = 36;
@@ -12,20 +13,20 @@ const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 // onChange(image, labels)
 export function createDigitPair(inks, onChange) {
   const canvas = h("canvas", {
-    class: "picture grab", width: 576, height: 576, role: "img", "aria-label": "Two digits; drag to move one",
+    class: "picture grab", width: 576, height: 576, role: "img", "aria-label": t("Two digits; drag to move one"),
   });
   const context = canvas.getContext("2d");
   const items = [{ digit: null, x: 1, y: 2 }, { digit: null, x: 7, y: 6 }];
   const handles = items.map((_, which) => h("button", {
-    type: "button", class: which ? "handle second" : "handle",
-    "aria-label": `Move the ${which ? "second" : "first"} digit with the arrow keys`,
+    type: "button", class: "handle",
+    "aria-label": which ? t("Move the second digit with the arrow keys") : t("Move the first digit with the arrow keys"),
     onkeydown: (event) => {
       if (!(event.key in KEYS)) return;
       event.preventDefault();
       const [dx, dy] = KEYS[event.key];
       move(which, items[which].x + dx, items[which].y + dy);
     },
-  }, which ? "Second digit" : "First digit", h("span", {}, "← ↑ ↓ →")));
+  }, which ? t("Second digit") : t("First digit"), h("span", {}, "← ↑ ↓ →")));
   let drag = null;
 
   function ready() {
@@ -97,9 +98,27 @@ export function createDigitPair(inks, onChange) {
   return {
     element: canvas,
     handles,
+    get digits() {
+      return items.map((item) => item.digit);
+    },
+    // x and y of the first and of the second digit
+    get places() {
+      return items.flatMap(({ x, y }) => [x, y]);
+    },
     set(which, digit) {
       items[which].digit = digit;
       changed();
+    },
+    setBoth(digits) {
+      digits.forEach((digit, which) => { items[which].digit = digit; });
+      changed();
+    },
+    // Where the next digits stand; anything that is no place is left out.
+    place(places) {
+      items.forEach((item, which) => {
+        const [x, y] = places.slice(2 * which, 2 * which + 2);
+        if ([x, y].every((at) => at >= 0 && at <= MAX_OFFSET)) Object.assign(item, { x: Math.round(x), y: Math.round(y) });
+      });
     },
     // The places at which the digits share the least ink.
     separate() {

@@ -3,6 +3,7 @@
 import { createImage, ink } from "./canvas_image.js";
 import { getCached } from "../core/api.js";
 import { h } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 
 export async function digitExamples() {
   return (await getCached("api/examples")).digits;
@@ -34,7 +35,7 @@ export function createThumbs({ label, onPick }) {
       return {
         digit,
         element: h("button", {
-          type: "button", "aria-label": `Example of ${digit.label}`, "aria-pressed": "false", onclick: () => onPick(digit),
+          type: "button", "aria-label": t("Example of {digit}", { digit: digit.label }), "aria-pressed": "false", onclick: () => onPick(digit),
         }, image.element),
       };
     });

@@ -1,5 +1,4 @@
-// A grid of values, one square for each position, over the faint pixels that the positions are centered on: the accent
-// color for positive values, the second color for negative ones.
+// A grid of values, one square for each position, over the faint pixels that the positions are centered on.
 
 import { color, mix } from "../core/palette.js";
 import { createImage } from "./canvas_image.js";
@@ -10,7 +9,7 @@ const GAP = 2;
 // Each square covers the pixels halfway to its neighbors: cells are as far apart as the centers of their fields.
 function heat(pixels, cells, { first, step }) {
   return () => {
-    const [paper, full, more, less] = ["paper", "ink", "accent", "second"].map(color);
+    const [paper, full, more, less] = ["paper", "ink", "more", "less"].map(color);
     const side = cells.length * CELL;
     const corner = first - step / 2 + 0.5; // pixels are squares around their coordinates
     return {

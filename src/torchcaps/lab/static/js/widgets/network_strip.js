@@ -1,6 +1,7 @@
 // The network from the image to the reconstruction, with the values of the current drawing in every stage.
 
 import { h, svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 import { color, css, mix } from "../core/palette.js";
 import { createImage, ink } from "./canvas_image.js";
 
@@ -31,12 +32,12 @@ function brightness(value) {
 }
 
 function sign(value) {
-  return mix(color("track"), color(value > 0 ? "accent" : "second"), Math.min(1, Math.abs(value)));
+  return mix(color("track"), color(value > 0 ? "more" : "less"), Math.min(1, Math.abs(value)));
 }
 
 export function createNetworkStrip() {
   const pictures = Object.fromEntries(["image", "features", "primary", "routing", "decoder"].map((name) =>
-    [name, createImage({ label: name, resolution: 240, smooth: name === "image" || name === "decoder", kind: "stage-picture" })]));
+    [name, createImage({ label: "", resolution: 240, smooth: name === "image" || name === "decoder", kind: "stage-picture" })]));
   const bars = svg("svg", { viewBox: `0 0 ${BARS.width} ${BARS.height}`, class: "stage-bars", role: "img" });
   const captions = {};
   const stage = (key, title, view, picture) => {
@@ -45,12 +46,12 @@ export function createNetworkStrip() {
   };
   for (const name of ["features", "primary", "routing"]) pictures[name].element.classList.add("tiles");
   const element = h("ol", { class: "network-strip" },
-    stage("image", "Image", "draw", pictures.image.element),
-    stage("features", "Convolution", "draw", pictures.features.element),
-    stage("primary", "Primary capsules", "votes", pictures.primary.element),
-    stage("routing", "Votes and routing", "votes", pictures.routing.element),
-    stage("classes", "Digit capsules", "tweak", bars),
-    stage("decoder", "Decoder", "tweak", pictures.decoder.element));
+    stage("image", t("Image"), "draw", pictures.image.element),
+    stage("features", t("Convolution"), "draw", pictures.features.element),
+    stage("primary", t("Primary capsules"), "votes", pictures.primary.element),
+    stage("routing", t("Votes and routing"), "votes", pictures.routing.element),
+    stage("classes", t("Digit capsules"), "tweak", bars),
+    stage("decoder", t("Decoder"), "tweak", pictures.decoder.element));
 
   // While the pointer is over a primary capsule, its field is shown in the image.
   let last = null;
@@ -70,7 +71,7 @@ export function createNetworkStrip() {
     const scale = pictures.image.element.width / last.image.length;
     const corner = (index) => (first + index * step - size / 2 + 0.5) * scale;
     context.lineWidth = 6;
-    context.strokeStyle = css(color("second"));
+    context.strokeStyle = css(color("control"));
     context.strokeRect(corner(column), corner(row), size * scale, size * scale);
   }
 
@@ -80,14 +81,14 @@ export function createNetworkStrip() {
     const side = features[0].length;
     const [rows, columns] = response.grid;
     const capsules = rows * columns * primary.length;
-    pictures.image.draw(ink(image), "The image");
-    pictures.features.draw(tiles(features, 4, brightness), `${features.length} feature maps`);
+    pictures.image.draw(ink(image), t("The image"));
+    pictures.features.draw(tiles(features, 4, brightness), t("{count} feature maps", { count: features.length }));
     const all = primary.flat(2);
     const [short, long] = [Math.min(...all), Math.max(...all)];
     const relative = (value) => brightness((value - short) / (long - short || 1));
-    pictures.primary.draw(tiles(primary, 4, relative), "Lengths of the primary capsules");
-    pictures.routing.draw(tiles(changes, 5, sign), "What the positions send to each digit, compared with an equal share");
-    pictures.decoder.draw(ink(reconstruction), `What the decoder draws: ${best}`);
+    pictures.primary.draw(tiles(primary, 4, relative), t("Lengths of the primary capsules"));
+    pictures.routing.draw(tiles(changes, 5, sign), t("What the positions send to each digit, compared with an equal share"));
+    pictures.decoder.draw(ink(reconstruction), t("What the decoder draws: {best}", { best }));
     bars.replaceChildren(...lengths.flatMap((length, digit) => {
       const x = 4 + digit * 11.4;
       return [
@@ -95,13 +96,15 @@ export function createNetworkStrip() {
         svg("text", { x: x + 4, y: BARS.height - 4, "text-anchor": "middle" }, String(digit)),
       ];
     }));
-    bars.setAttribute("aria-label", `Lengths of the digit capsules; ${best} is the longest`);
-    captions.image.textContent = `${image.length} × ${image.length} pixels`;
-    captions.features.textContent = `the ${features.length} strongest of ${count} maps, ${side} × ${side}`;
-    captions.primary.textContent = `${rows} × ${columns} positions × ${primary.length} types; lengths ${short.toFixed(2)} (faint) to ${long.toFixed(2)} (strong)`;
-    captions.routing.textContent = `${capsules} × ${lengths.length} votes, ${couplings.length} iterations; one map per digit`;
-    captions.classes.textContent = `${lengths.length} capsules of ${response.pose.length} numbers; bars: length`;
-    captions.decoder.textContent = `draws the longest, ${best}`;
+    bars.setAttribute("aria-label", t("Lengths of the digit capsules; {best} is the longest", { best }));
+    captions.image.textContent = t("{side} × {side} pixels", { side: image.length });
+    captions.features.textContent = t("the {shown} strongest of {count} maps, {side} × {side}", { shown: features.length, count, side });
+    captions.primary.textContent = t("{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)",
+      { rows, columns, types: primary.length, short: short.toFixed(2), long: long.toFixed(2) });
+    captions.routing.textContent = t("{capsules} × {classes} votes, {iterations} iterations; one map per digit",
+      { capsules, classes: lengths.length, iterations: couplings.length });
+    captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
+    captions.decoder.textContent = t("draws the longest, {best}", { best });
   }
 
   return { element, show };

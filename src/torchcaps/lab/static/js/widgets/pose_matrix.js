@@ -31,8 +31,8 @@ export function createPoseMatrix(label) {
       const cell = cells[index];
       cell.past = [...cell.past, value].slice(-LENGTH);
       cell.value.textContent = value.toFixed(2).replace("-", "−");
-      cell.element.style.setProperty("--share", `${Math.round((Math.abs(value) / largest) * 62)}%`);
-      cell.element.style.setProperty("--sign", value < 0 ? "var(--second)" : "var(--accent)");
+      cell.element.style.setProperty("--share", `${Math.round((Math.abs(value) / largest) * 45)}%`);
+      cell.element.style.setProperty("--sign", value < 0 ? "var(--less)" : "var(--more)");
       const [low, high] = [Math.min(...cell.past), Math.max(...cell.past)];
       const height = (past) => (high > low ? 38 - ((past - low) / (high - low)) * 36 : 20);
       cell.line.setAttribute("points", cell.past

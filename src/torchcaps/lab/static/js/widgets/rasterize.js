@@ -1,8 +1,8 @@
 // Turns strokes into an image like those of MNIST: the digit is scaled to a box of 20 × 20 pixels, drawn with a
 // soft brush of constant width, and placed with its center of mass in the middle of 28 × 28 pixels.
 
-const SIZE = 28;
-const BOX = 20;
+export const SIZE = 28;
+export const INK_BOX = 20;
 const BRUSH = 2.5; // pixels; strokes in MNIST are two to three pixels wide
 const OVERSAMPLING = 6; // each pixel is the mean of 6 × 6 smaller ones
 const MIN_EXTENT = 0.25; // fraction of the pad: a dot is not enlarged to fill the box
@@ -19,9 +19,9 @@ export function rasterize(strokes) {
   for (const [x, y] of points) { // not Math.min(...xs): a long drawing has too many points for one call
     [left, right, top, bottom] = [Math.min(left, x), Math.max(right, x), Math.min(top, y), Math.max(bottom, y)];
   }
-  const scale = (BOX - BRUSH) / Math.max(right - left, bottom - top, MIN_EXTENT);
+  const scale = (INK_BOX - BRUSH) / Math.max(right - left, bottom - top, MIN_EXTENT);
   const place = ([x, y]) => [SIZE / 2 + (x - (left + right) / 2) * scale, SIZE / 2 + (y - (top + bottom) / 2) * scale];
-  return center(blur(average(drawStrokes(strokes.map((stroke) => stroke.map(place))))));
+  return centered(blur(average(drawStrokes(strokes.map((stroke) => stroke.map(place))))));
 }
 
 function drawStrokes(strokes) {
@@ -69,7 +69,8 @@ function blur(image) {
   }));
 }
 
-function center(image) {
+// Moved so that the center of mass is in the middle.
+export function centered(image) {
   let [mass, sumX, sumY] = [0, 0, 0];
   image.forEach((row, y) => row.forEach((value, x) => {
     mass += value;

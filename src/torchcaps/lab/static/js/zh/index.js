@@ -1,3 +1,9 @@
 // All Chinese texts, by the English ones; a file for each view.
 
-export default {};
+import draw from "./draw.js";
+import overlap from "./overlap.js";
+import page from "./page.js";
+import tour from "./tour.js";
+import widgets from "./widgets.js";
+
+export default { ...page, ...widgets, ...tour, ...draw, ...overlap };

@@ -1,0 +1,63 @@
+// Draw, the network on the front page, and the couplings.
+
+export default {
+  "Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears":
+    "手写区：第一笔会替换样例，Ctrl+Z 撤销，Delete 清空",
+  "Examples from the test set": "测试集中的样例",
+  "Length of each digit's capsule": "每个数字的胶囊长度",
+  "Input of the network": "网络的输入",
+  "Input: 28 × 28 pixels, centered as in MNIST": "输入：28 × 28 像素，按 MNIST 的方式居中",
+  "Reconstruction": "重构",
+  "Reconstruction from the longest capsule": "由最长的胶囊重构",
+  "Reconstruction of a {best}": "数字 {best} 的重构",
+  "Your digit": "你写的数字",
+  "drawing replaces the example": "落笔即替换样例",
+  "Undo": "撤销",
+  "Clear": "清空",
+  "Open image": "打开图片",
+  "More examples": "更多样例",
+  "You can also paste or drop an image here.": "也可以把图片粘贴或拖放到这里。",
+  "The network": "网络",
+  "every stage with the values of your digit; a name opens its view": "每一级都是你这个数字的实际数值；点击名称打开对应视图",
+  "Capsule lengths": "胶囊长度",
+  "from 0 to 1": "从 0 到 1",
+  "Couplings": "耦合系数",
+  "how much each position sends to each digit": "每个位置向每个数字输送多少",
+  "drawn from 16 numbers": "由 16 个数画出",
+  "Waiting for the network …": "正在等待网络……",
+  "Nothing drawn yet: draw a digit.": "还没有内容：请写一个数字。",
+  "capsule {best} has length {length}": "胶囊 {best} 的长度为 {length}",
+  "not sure: all capsules are short": "无法确定：所有胶囊都很短",
+  "This file is not an image that the browser can read. Use PNG, JPEG, WebP or GIF.":
+    "浏览器无法将此文件读取为图片。请使用 PNG、JPEG、WebP 或 GIF。",
+  "There is nothing to see on this image: it has one color only.": "图片上没有内容：整张图只有一种颜色。",
+
+  "Image": "图像",
+  "Convolution": "卷积",
+  "Primary capsules": "初级胶囊",
+  "Votes and routing": "投票与路由",
+  "Digit capsules": "数字胶囊",
+  "Decoder": "解码器",
+  "The image": "图像",
+  "{count} feature maps": "{count} 个特征图",
+  "Lengths of the primary capsules": "初级胶囊的长度",
+  "What the positions send to each digit, compared with an equal share": "各位置向每个数字的输送量，与均分相比",
+  "What the decoder draws: {best}": "解码器画出的 {best}",
+  "Lengths of the digit capsules; {best} is the longest": "数字胶囊的长度；{best} 最长",
+  "{side} × {side} pixels": "{side} × {side} 像素",
+  "the {shown} strongest of {count} maps, {side} × {side}": "{count} 个特征图中最强的 {shown} 个，{side} × {side}",
+  "{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)":
+    "{rows} × {columns} 个位置 × {types} 种；长度从 {short}（浅）到 {long}（深）",
+  "{capsules} × {classes} votes, {iterations} iterations; one map per digit": "{capsules} × {classes} 票，{iterations} 次迭代；每个数字一张图",
+  "{classes} capsules of {numbers} numbers; bars: length": "{classes} 个胶囊，每个 {numbers} 个数；柱高为长度",
+  "draws the longest, {best}": "画出最长的那个：{best}",
+
+  "Positions that send to {digit}": "向 {digit} 输送的位置",
+  "Routing iteration": "路由迭代",
+  "What one position sees": "一个位置看到的范围",
+  "Iteration 1: every position sends the same share to all digits.": "第 1 次迭代：每个位置向所有数字均分输送。",
+  "Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share.":
+    "紫色方格向该数字的输送多于均分，绿色方格少于均分；最多为均分的 {ratio} 倍。",
+  "The {grid} × {grid} squares are the positions. Each sees {size} × {size} pixels around it. Point at a map.":
+    "{grid} × {grid} 个方格就是这些位置，每个位置看到周围 {size} × {size} 像素。把指针移到任一图上查看。",
+};
