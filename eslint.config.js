@@ -5,11 +5,13 @@ import js from "@eslint/js";
 // What the page uses of the browser. A name that is missing here is reported as undefined.
 const BROWSER = [
   "Event",
+  "ResizeObserver",
   "addEventListener",
   "cancelAnimationFrame",
   "clearInterval",
   "clearTimeout",
   "console",
+  "createImageBitmap",
   "crypto",
   "document",
   "fetch",

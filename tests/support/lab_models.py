@@ -10,6 +10,7 @@ from torchcaps.training import ModelCard
 DIGITS = tuple(str(digit) for digit in range(10))
 TOYS = ("animal", "human", "plane", "truck", "car")
 WHOLES = ("house", "boat", "fish", "ice cream", "tree", "rocket", "truck", "robot")
+FACES = ("face", "bicycle", "boat", "snowman")
 SMALL_CNN = {"channels": [4, 4, 4], "hidden": [8, 8]}
 CROP = {"standardize": True, "crop": 32}
 
@@ -23,6 +24,8 @@ CARDS = {
     ("matrix_capsnet_small", "toys"): ModelCard("matrix_capsnet_small", {}, 5, 2, (32, 32), TOYS, CROP),
     ("pooled_cnn", "toys"): ModelCard("pooled_cnn", {}, 5, 2, (32, 32), TOYS, CROP),
     ("parts_capsnet", "shapes"): ModelCard("parts_capsnet", {"groups": 6}, 8, 1, (64, 64), WHOLES),
+    ("parts_capsnet", "faces"): ModelCard("parts_capsnet", {}, 4, 1, (64, 64), FACES),
+    ("parts_cnn", "shapes"): ModelCard("parts_cnn", {"channels": 4}, 8, 1, (96, 96), WHOLES),
 }
 
 

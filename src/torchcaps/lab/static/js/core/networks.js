@@ -1,23 +1,25 @@
-// Which network computed a result: its name, size and test error, from api/status.
+// Which network computed a result: its name, size, test error and recipe, from api/status.
 
 import { getCached } from "./api.js";
 import { h } from "./dom.js";
+import { t } from "./i18n.js";
 
-const DATA = { mnist: "MNIST", multimnist: "MultiMNIST", toys: "toys", shapes: "shapes" };
+const DATA = { mnist: "MNIST", multimnist: "MultiMNIST", toys: "toys", shapes: "shapes", faces: "faces" };
 
 // A line of text; it stays empty if the network is not installed.
 export function networkLine(model, data) {
   const element = h("p", { class: "network" });
   const show = (nextModel, nextData) => {
     getCached("api/status").then(({ models }) => {
-      element.textContent = describe(models.find((entry) => entry.model === nextModel && entry.data === nextData));
+      element.textContent = networkText(models.find((entry) => entry.model === nextModel && entry.data === nextData));
     }, () => {});
   };
   if (model) show(model, data);
   return { element, show };
 }
 
-function describe(network) {
+// The same for a network of the list that api/status returns.
+export function networkText(network) {
   if (!network) return "";
   const parts = [network.model, `${sizeText(network.num_params)} weights`];
   const { error, count } = network.metrics;
@@ -25,6 +27,7 @@ function describe(network) {
   if (error !== undefined) {
     parts.push(`${Number((error * 100).toFixed(2))} % errors on ${count ? `${count.toLocaleString("en")} ` : ""}test images of ${name}`);
   }
+  if (network.recipe) parts.push(t("recipe {name}", { name: network.recipe }));
   return parts.join(" · ");
 }
 
