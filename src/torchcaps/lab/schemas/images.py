@@ -31,8 +31,8 @@ class PackedImage(BaseModel):
         expected = self.channels * self.height * self.width
         if len(self.decode()) != expected:
             raise ValueError(
-                f"pixels: expected {expected} bytes in base64, {self.channels} channels of {self.height} rows "
-                f"of {self.width}"
+                f"expected {expected} bytes in base64: {self.channels} channels of {self.height} rows of "
+                f"{self.width} pixels"
             )
         return self
 

@@ -36,8 +36,9 @@ class RunResponse(Response):
 class RunPoint(Response):
     """A line of the run's metrics.
 
-    `loss`, `accuracy`, `lr` and `images_per_second` are over the steps since the previous line; `epoch_loss` and
-    `epoch_accuracy` over one epoch of training; `test_accuracy` is of the validation images if there are some.
+    `loss`, `accuracy`, `lr` and `images_per_second` are over the steps since the previous line; `epoch_loss`
+    and `epoch_accuracy` over one epoch of training; `test_loss` and `test_accuracy` are of the validation
+    images if there are some.
     """
 
     step: int
@@ -89,6 +90,7 @@ class PathNode(Response):
     presence: float
     coupling: float | None
     share: float | None
+    position: list[int] | None
     box: list[int] | None
     children: list[PathNode]
 
@@ -103,7 +105,7 @@ class ClassMap(Response):
 class RunImageResponse(Response):
     """What the network of the run says about an image.
 
-    `capsules` has the activation of each class capsule and the norm of its pose; `null` for a CNN.
+    `activations` and `norms` are those of the class capsules and their poses; `null` for a CNN.
     """
 
     seen: PackedImage

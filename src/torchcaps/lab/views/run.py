@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
+import torch
 from torch import Tensor
 
 from torchcaps.lab.introspection import class_capsules
@@ -66,8 +67,8 @@ def read(run: LabRun, request: RunImageRequest) -> RunImageResponse:
     pixels = read_pixels(predictor, request)
     if pixels.shape[0] != network.card.in_channels:
         raise ValueError(
-            f"the network of this run reads images with {network.card.in_channels} channels, and this one has "
-            f"{pixels.shape[0]}"
+            f"the network of this run reads images with {network.card.in_channels} channels, and this one "
+            f"has {pixels.shape[0]}"
         )
     seen = network.adapt(pixels)
     prepared = network.preprocess.test(seen.unsqueeze(0))
@@ -119,17 +120,20 @@ def describe_node(node: Node) -> PathNode:
         presence=round(node.presence, 4),
         coupling=None if node.coupling is None else round(node.coupling, 4),
         share=None if node.share is None else round(node.share, 4),
+        position=None if node.position is None else list(node.position),
         box=None if node.box is None else list(node.box),
         children=[describe_node(child) for child in node.children],
     )
 
 
 def class_maps(tree: ParseTree) -> list[ClassMap]:
-    """The masks of the classes, the largest value of all scaled to 1."""
-    found = [node for node in tree.roots if node.mask is not None]
-    largest = max((float(node.mask.max()) for node in found if node.mask is not None), default=0.0)
+    """The masks of the classes, from 0 for the least to 1 for the most that a place sends to any of them."""
+    found = [(node.type, node.mask) for node in tree.roots if node.mask is not None]
+    covered = torch.cat([mask[mask > 0] for _, mask in found]) if found else torch.zeros(0)
+    if not len(covered):
+        return []
+    low, high = covered.min(), covered.max()
     return [
-        ClassMap(kind=node.type, mask=PackedImage.of((node.mask / max(largest, 1e-12)).unsqueeze(0)))
-        for node in found
-        if node.mask is not None
+        ClassMap(kind=kind, mask=PackedImage.of(((mask - low) / (high - low).clamp(min=1e-12)).unsqueeze(0)))
+        for kind, mask in found
     ]

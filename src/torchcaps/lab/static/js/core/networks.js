@@ -27,7 +27,7 @@ export function networkText(network) {
   if (error !== undefined) {
     parts.push(`${Number((error * 100).toFixed(2))} % errors on ${count ? `${count.toLocaleString("en")} ` : ""}test images of ${name}`);
   }
-  if (network.recipe) parts.push(t("recipe {name}", { name: network.recipe }));
+  if (network.recipe) parts.push(network.recipe.includes(" ") ? network.recipe : t("recipe {name}", { name: network.recipe }));
   return parts.join(" · ");
 }
 

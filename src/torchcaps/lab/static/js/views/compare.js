@@ -157,8 +157,8 @@ function createSide(network) {
   const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
   const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
     h("figure", {}, picture.element, captions[index]));
-  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), verdict.element,
-    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure), bars.element,
+  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), verdict.element, bars.element,
+    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure),
     h("p", { class: "network" }, networkText(network)));
   captions[0].textContent = t("What the network gets");
   captions[1].textContent = t("Reconstruction from the capsule of the best class");

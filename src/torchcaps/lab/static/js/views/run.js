@@ -34,6 +34,7 @@ export async function create(stage) {
   async function refresh() {
     info = await get("api/run");
     state.set(t(STATES[info.state]), t("{model} on {data}, {epochs} epochs in its recipe", { model: info.model, data: info.data, epochs: info.epochs }));
+    state.element.classList.add("plain");
     notice(info.network ? null : t("There are no weights yet: they are saved at the end of an epoch, or after two minutes."));
     if (!info.network || info.step === weights) return;
     const first = weights === null;
@@ -81,8 +82,9 @@ function createReader(panel, notice) {
   const scores = h("div", {});
   const capsules = h("div", {});
   const maps = h("div", { class: "run-maps" });
+  const mapText = h("p", { class: "soft small" }, t("Color: how much each place of the image sends to the class, from the least to the most. Below: the capsules that send most."));
   const paths = h("ul", { class: "tree", "aria-label": t("Capsules that send most") });
-  const couplingCard = card("w8 result wide-first", t("Couplings"), t("which capsules send to the classes"), maps, paths);
+  const couplingCard = card("w8 result wide-first", t("Couplings"), t("which capsules send to the classes"), maps, mapText, paths);
   const meaning = h("p", { class: "soft small" });
   let classes = [];
   let last = null; // the body of the last request
@@ -136,20 +138,21 @@ function createReader(panel, notice) {
     return bars.element;
   }
 
-  function showCapsules({ activations, norms, pose_dim: size, best }) {
-    if (!activations) {
+  function showCapsules({ scores: values, norms, pose_dim: size, best }) {
+    if (!norms) {
       capsules.replaceChildren(h("p", { class: "soft small" }, t("This network has no capsules.")));
       return;
     }
-    const same = activations.every((value, index) => Math.abs(value - norms[index]) < 0.01);
+    const same = values.every((value, index) => Math.abs(value - norms[index]) < 0.01);
     capsules.replaceChildren(h("h3", {}, t("Class capsules")),
-      h("p", { class: "soft small" }, same ? t("{size} numbers each; the activation is their length", { size })
-        : t("{size} numbers each; the length of the pose, on a scale of its own", { size })),
-      barsOf(t("Lengths of the class capsules"), norms, best, Math.max(1, ...norms)));
+      h("p", { class: "soft small" }, same ? t("{size} numbers each; the scores are their lengths.", { size })
+        : t("{size} numbers each; the length of each pose:", { size })),
+      ...(same ? [] : [barsOf(t("Lengths of the class capsules"), norms, best, Math.max(1, ...norms))]));
   }
 
   function showCouplings({ seen: image, maps: masks, paths: nodes }) {
     couplingCard.hidden = !masks.length && !nodes.length;
+    mapText.hidden = !masks.length;
     maps.replaceChildren(...masks.map(({ kind, mask }) => {
       const picture = createPicture({ label: t("Where {name} gets its votes from", { name: classes[kind] }), resolution: 196 });
       const fits = mask.height === image.height && mask.width === image.width;
@@ -172,8 +175,9 @@ function createReader(panel, notice) {
   };
 }
 
-function pathNode({ name, presence, coupling, share, children }) {
+function pathNode({ name, presence, coupling, share, position, children }) {
   const details = [numberText(presence, 2)];
+  if (position) details.push(t("row {row}, column {column}", { row: position[0] + 1, column: position[1] + 1 }));
   if (coupling !== null) details.push(t("coupling {value}", { value: numberText(coupling, 2) }));
   if (share !== null) details.push(t("{share} % of what it gets", { share: Math.round(100 * share) }));
   return h("li", {}, h("div", { class: "node" }, h("b", {}, name), h("span", {}, details.join(", "))),

@@ -53,7 +53,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
   const hint = h("p", { class: "soft small" });
   const cnnBars = createBars({ labels: types.map((type) => t(type.name)), label: t("Scores of the CNN") });
   const cnnText = h("p", { class: "soft small", role: "status" });
-  const cnn = card("result", t("A CNN on the same picture"), t("a score for each whole, each from 0 to 1"), cnnText, cnnBars.element,
+  const cnn = card("result", t("A CNN on the same picture"), t("a softmax: the scores add up to 1, so it cannot say that there is no whole"), cnnText, cnnBars.element,
     networkLine("parts_cnn", world).element);
 
   panel.append(
@@ -72,8 +72,9 @@ export async function createSceneEditor(panel, world, scene, onScene) {
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
       card("result", t("What the network found"), t("point at a line to see it"), tree.element,
-        h("div", { class: "seen-input" }, input.element), networkLine("parts_capsnet", world).element),
-      cnn),
+        networkLine("parts_capsnet", world).element),
+      cnn,
+      card("", t("The picture"), null, h("div", { class: "seen-input" }, input.element))),
   );
 
   const query = latestOnly("api/parts", panel, (next) => {

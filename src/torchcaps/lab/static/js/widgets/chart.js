@@ -12,7 +12,7 @@ const MAX_POINTS = 600; // of a line; longer ones are thinned out
 let count = 0;
 
 // series: [{ name, kind: "line" or "dots" }]; at most five, which differ in color and in the form of their dots.
-// format(value) writes values of y under the pointer; zero: whether the axis of y starts at 0.
+// format(value) writes values of y under the pointer; zero: whether the axis of y starts at 0, as that of x does.
 export function createChart({ title, xTitle, unit = "", series, format = (value) => numberText(value), zero = false }) {
   count += 1;
   const clip = `chart-clip-${count}`;
@@ -44,11 +44,12 @@ export function createChart({ title, xTitle, unit = "", series, format = (value)
     const [first, last] = extent(all.map((point) => point[0]));
     const bottom = zero ? Math.min(0, low) : low;
     const room = (high - bottom || Math.abs(high) || 1) * 0.06;
-    return [Math.min(first, zero ? 0 : first), last > first ? last : first + 1, bottom === 0 ? 0 : bottom - room, high + room];
+    return [Math.min(0, first), last > Math.min(0, first) ? last : first + 1, bottom === 0 ? 0 : bottom - room, high + room];
   }
 
   function draw() {
     element.classList.toggle("empty", !shown);
+    [...legend.children].forEach((entry, index) => { entry.hidden = !data[index].length; });
     if (!shown) return;
     picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     window.setAttribute("width", width - LEFT - RIGHT);
