@@ -70,7 +70,7 @@ export async function create(stage) {
     if (!possible.some((model) => model.id === chosen[other])) {
       chosen[other] = (possible.find((model) => model.data === find(id).data) ?? possible[0])?.id ?? null;
     }
-    update();
+    return update();
   }
 
   async function update() {
@@ -132,7 +132,7 @@ export async function create(stage) {
     query({ networks: chosen, attack: attack.value, epsilon: epsilon.value, ...(stereo ? { toy: toy.value() } : { image: input.image }) });
   }
 
-  choose(0, chosen[0]);
+  await choose(0, chosen[0]);
   // Another drawing since the last visit takes the place of the old one.
   return { show: () => { if (version !== -1 && version !== imageVersion()) update(); } };
 }
