@@ -18,15 +18,23 @@ export async function create(stage) {
   const editors = new Map(); // world -> promise of an editor
   let current = settingOf("parts", "world", Object.keys(WORLDS), "shapes");
   let saving = null;
+  let saved = -Infinity;
   const choice = createChoices({
     label: t("World"), options: Object.entries(WORLDS).map(([name, label]) => [name, t(label)]), value: current, onChange: open,
   });
   const hint = h("p", { class: "soft small" });
   stage.append(h("div", { class: "w12 toolbar" }, choice.element, hint), ...Object.values(panels));
 
+  // At once, unless it was done a moment ago, as during a drag.
   function save(world, scene) {
     clearTimeout(saving);
-    saving = setTimeout(() => world === current && keepSettings("parts", { world, scene }), SAVE_DELAY);
+    const keep = () => {
+      saved = performance.now();
+      if (world === current) keepSettings("parts", { world, scene });
+    };
+    const wait = saved + SAVE_DELAY - performance.now();
+    if (wait > 0) saving = setTimeout(keep, wait);
+    else keep();
   }
 
   async function open(world) {

@@ -1,3 +1,7 @@
 // All Chinese texts, by the English ones; a file for each view.
 
-export default {};
+import compare from "./compare.js";
+import parts from "./parts.js";
+import run from "./run.js";
+
+export default { ...compare, ...parts, ...run };
