@@ -9,6 +9,7 @@ const BROWSER = [
   "Event",
   "OffscreenCanvas",
   "Path2D",
+  "ResizeObserver",
   "URL",
   "addEventListener",
   "cancelAnimationFrame",

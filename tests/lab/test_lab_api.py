@@ -8,8 +8,11 @@ from starlette.testclient import TestClient
 
 def test_status_lists_the_networks(client: TestClient) -> None:
     status = client.get("/api/status").json()
+    [network] = [each for each in status["models"] if each["id"] == "capsnet_small-mnist"]
     expected = {"model": "capsnet_small", "data": "mnist", "num_params": 960848, "metrics": {}}
-    assert expected in status["models"]
+    assert expected.items() <= network.items()
+    assert (network["in_channels"], network["decoder"], network["scores"]) == (1, True, "lengths")
+    assert status["run"] is None
     assert status["classes"]["toys"] == ["animal", "human", "plane", "truck", "car"]
 
 

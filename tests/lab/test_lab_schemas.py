@@ -11,7 +11,8 @@ from torchcaps.lab.schemas import ClassScores, TweakResponse
 
 ROW = [0.0] * 28
 IMAGE = [ROW] * 28
-ENDPOINTS = ["draw", "tweak", "overlap", "votes", "parts", "toy", "clusters", "attack"]
+ENDPOINTS = ["draw", "tweak", "overlap", "votes", "parts", "toy", "clusters", "attack", "compare"]
+PACKED = {"channels": 1, "height": 2, "width": 1, "pixels": "AAA="}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -71,6 +72,12 @@ def test_images_must_have_the_right_size(client: TestClient, endpoint: str, imag
         ("toy", {"category": 0, "instance": 0, "azimuth": 0, "elevation": 85, "lighting": 0}, "elevation"),
         ("parts", {"parts": [{"kind": 3, "x": 0, "y": 0, "angle": 0, "scale": 1}]}, "parts[0].kind"),
         ("parts", {"parts": [{"kind": 0, "x": 0, "y": 0, "angle": 0, "scale": 0}]}, "parts[0].scale"),
+        ("parts", {"parts": [], "world": "boats"}, "'shapes' or 'faces'"),
+        ("compare", {"networks": ["a"], "image": PACKED}, "networks"),
+        ("compare", {"networks": ["a", "b"]}, "either an image or a toy"),
+        ("compare", {"networks": ["a", "b"], "image": {**PACKED, "width": 2}}, "4 bytes"),
+        ("compare", {"networks": ["a", "b"], "image": {**PACKED, "pixels": "é"}}, "2 bytes"),
+        ("compare", {"networks": ["a", "b"], "image": PACKED, "attack": "cw"}, "'none', 'fgsm' or 'pgd'"),
         ("clusters", {"points": [[0, 0]]}, "points"),
         ("clusters", {"points": [[0, 0]] * 501}, "points"),
         ("clusters", {"points": [[0, 0, 0]] * 2}, "points[0]"),

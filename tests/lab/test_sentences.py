@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from support.lab_scenes import random_place, scene_parts
+from torchcaps.data.worlds.faces import FACES
+from torchcaps.data.worlds.flat import World
 from torchcaps.data.worlds.flat.similarity import compose
 from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.lab import schemas
@@ -161,12 +163,42 @@ def test_a_whole_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
     assert (kept, gone) == (COUNT, COUNT)
 
 
-def test_what_the_page_draws_is_what_the_world_has() -> None:
+@pytest.mark.parametrize("world", [SHAPES, FACES])
+def test_what_the_page_draws_is_what_the_world_has(world: World) -> None:
     """The places of parts in the page's wholes are those of the data set."""
-    for row, whole in enumerate(parts.list_shapes().wholes):
-        filled = SHAPES.whole.filled[row]
-        expected = compose(np.array([1.0, 0, 0, 0]), SHAPES.whole.place[row, filled])
+    for row, whole in enumerate(parts.list_shapes(world.name).wholes):
+        filled = world.whole.filled[row]
+        expected = compose(np.array([1.0, 0, 0, 0]), world.whole.place[row, filled])
         np.testing.assert_allclose([part.pose for part in whole.parts], expected, atol=1e-4)
+
+
+def test_which_wholes_are_made_of_the_same_parts() -> None:
+    """ "House and boat, fish and ice cream, truck and robot …", "Two eyes, a nose and a mouth make …"."""
+
+    def used(world: World) -> dict[str, list[int]]:
+        shapes = parts.list_shapes(world.name).wholes
+        return {whole.name: sorted(part.kind for part in whole.parts) for whole in shapes}
+
+    shapes, faces = used(SHAPES), used(FACES)
+    for one, other in (("house", "boat"), ("fish", "ice cream"), ("truck", "robot")):
+        assert shapes[one] == shapes[other]
+    eyes_nose_mouth = [0, 0, 1, 2]
+    assert FACES.part_names == ("eye", "nose", "mouth")
+    assert faces == dict.fromkeys(("face", "bicycle", "boat", "snowman"), eyes_nose_mouth)
+
+
+def test_the_scores_of_the_cnn_for_wholes_add_up_to_1(store: ModelStore) -> None:
+    """ "the scores add up to 1, so it cannot say that there is no whole"; it names intact wholes right."""
+    right = 0
+    for seed, (name, wrong) in enumerate(scrambles()):
+        whole = next(each for each in parts.list_shapes().wholes if each.name == name)
+        scores = [
+            parts.read(store, schemas.PartsRequest(parts=scene_parts(each, random_place(seed)))).cnn
+            for each in (whole.parts, wrong)
+        ]
+        np.testing.assert_allclose(np.sum(scores, 1), 1, atol=1e-3)
+        right += int(np.argmax(scores[0])) == SHAPES.whole.names.index(name)
+    assert right == COUNT
 
 
 def test_k_means_assigns_each_point_to_the_nearest_mean() -> None:

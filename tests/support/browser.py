@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from support.lab_models import CARDS
 from torchcaps.lab.model_store import REQUIRED_MODELS, ModelKey, ModelStore
+from torchcaps.lab.run import LabRun
 from torchcaps.lab.server import create_app
 from torchcaps.training import load_weights
 
@@ -52,13 +53,13 @@ def inside_window(page: Any, element: Any) -> bool:
 
 
 @contextmanager
-def serve(store: ModelStore, token: str | None = None) -> Iterator[str]:
+def serve(store: ModelStore, token: str | None = None, run: LabRun | None = None) -> Iterator[str]:
     """Run a lab on a free port; yields its URL."""
     from torchcaps.cli.listening import bind_socket
     from torchcaps.web.connections import create_server
 
     listener = bind_socket("127.0.0.1", 0)  # connections wait here until the server accepts them
-    server = create_server(create_app(store, token=token))
+    server = create_server(create_app(store, token=token, run=run))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -10,6 +10,7 @@ from torchcaps.training import ModelCard
 DIGITS = tuple(str(digit) for digit in range(10))
 TOYS = ("animal", "human", "plane", "truck", "car")
 WHOLES = ("house", "boat", "fish", "ice cream", "tree", "rocket", "truck", "robot")
+FACES = ("face", "bicycle", "boat", "snowman")
 SMALL_CNN = {"channels": [4, 4, 4], "hidden": [8, 8]}
 CROP = {"standardize": True, "crop": 32}
 
@@ -22,7 +23,11 @@ CARDS = {
     ("capsnet_cnn", "multimnist"): ModelCard("capsnet_cnn", SMALL_CNN, 10, 1, (36, 36), DIGITS),
     ("matrix_capsnet_small", "toys"): ModelCard("matrix_capsnet_small", {}, 5, 2, (32, 32), TOYS, CROP),
     ("pooled_cnn", "toys"): ModelCard("pooled_cnn", {}, 5, 2, (32, 32), TOYS, CROP),
+    ("efficient_capsnet", "mnist"): ModelCard("efficient_capsnet", {}, 10, 1, (28, 28), DIGITS),
+    ("capsnet_small", "fashion_mnist"): ModelCard("capsnet_small", {}, 10, 1, (28, 28), DIGITS),
     ("parts_capsnet", "shapes"): ModelCard("parts_capsnet", {"groups": 6}, 8, 1, (64, 64), WHOLES),
+    ("parts_capsnet", "faces"): ModelCard("parts_capsnet", {}, 4, 1, (64, 64), FACES),
+    ("parts_cnn", "shapes"): ModelCard("parts_cnn", {"channels": 4}, 8, 1, (96, 96), WHOLES),
 }
 
 

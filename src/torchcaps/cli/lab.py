@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import secrets
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from torchcaps.cli.imports import import_hint
 from torchcaps.cli.listening import (
     ListeningJson,
     announce,
@@ -30,14 +32,19 @@ def lab(
             "clients need the token in the link that is printed at the start."
         ),
     ] = "127.0.0.1",
+    run: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a run, finished or in training, for a view of its own."),
+    ] = None,
     as_json: ListeningJson = False,
 ) -> None:
-    """Explore capsule networks in a browser: draw, tweak, overlap, turn, attack.
+    """Explore capsule networks in a browser: draw, tweak, overlap, turn, attack, compare.
 
     [bold]Examples[/bold]
 
       torchcaps lab
       torchcaps lab --port 9000
+      torchcaps lab --run runs/mine         your own network, and the curves of its training
       torchcaps lab --host 0.0.0.0          let other machines connect, with a token
     """
     try:
@@ -48,6 +55,12 @@ def lab(
         raise typer.Exit(1) from None
     del fastapi, uvicorn  # imported only to report that one is missing before anything is loaded
 
+    opened = None
+    if run is not None:
+        from torchcaps.lab.run import LabRun
+
+        with import_hint(run):
+            opened = LabRun(run)
     listener = open_listener("lab", host, port)
     address, port = listener.getsockname()[:2]
     token = None if ip_address(address).is_loopback else secrets.token_urlsafe(24)
@@ -60,7 +73,7 @@ def lab(
 
     from torchcaps.lab.server import create_app
 
-    app = create_app(hosts=known_hosts(host, address), token=token)
+    app = create_app(hosts=known_hosts(host, address), token=token, run=opened)
     shown = reachable_host(host)
     query = "" if token is None else f"?token={token}"
     url = f"http://{shown}:{port}/{query}"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from torchcaps import __version__, kernels
@@ -15,7 +15,9 @@ from torchcaps.lab import schemas
 from torchcaps.lab.errors import MissingWeightsResponse
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.views import attack, clusters, draw, overlap, parts, toy, votes
+from torchcaps.lab.run import LabRun
+from torchcaps.lab.views import attack, clusters, compare, draw, overlap, parts, toy, votes
+from torchcaps.lab.views import run as run_view
 from torchcaps.lab.worker import Worker
 from torchcaps.web.errors import ErrorResponse
 from torchcaps.web.waiting import CLIENT_CLOSED, wait_unless_disconnected
@@ -29,6 +31,12 @@ Session = Annotated[
         "older ones that still wait",
     ),
 ]
+
+
+NetworkName = Annotated[
+    str, Query(min_length=1, max_length=100, description="`id` of a network in the status")
+]
+Place = Annotated[int, Query(ge=0, le=2**53)]
 
 
 class Sender(NamedTuple):
@@ -59,8 +67,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(store: ModelStore, worker: Worker) -> APIRouter:
-    """All endpoints under /api."""
+def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None) -> APIRouter:
+    """All endpoints under /api; those of a run only if there is one."""
     api = APIRouter(prefix="/api", responses=ERRORS)
     examples_body = schemas.to_json(load_examples())
     toys_body = schemas.to_json(toy.list_toys(store))
@@ -82,7 +90,7 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
     @api.get("/status", response_model=schemas.StatusResponse)
     async def status() -> Response:
         """Return the version, the kernels in use, and the loaded networks."""
-        return json_response(schemas.to_json(describe(store)))
+        return json_response(schemas.to_json(describe(store, lab_run)))
 
     @api.get("/examples", response_model=schemas.ExamplesResponse)
     async def list_examples() -> Response:
@@ -120,10 +128,10 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         return await run("toy", client, toy.recognize, store, request)
 
     @api.get("/shapes", response_model=schemas.ShapesResponse)
-    async def list_shapes() -> Response:
-        """Return the parts and wholes that scenes can be made of."""
+    async def list_shapes(world: schemas.WorldName = "shapes") -> Response:
+        """Return the parts and wholes that scenes of a world can be made of."""
         # Made on first use, in a thread: it takes a moment.
-        shapes = await asyncio.to_thread(parts.list_shapes)
+        shapes = await asyncio.to_thread(parts.list_shapes, world)
         return json_response(schemas.to_json(shapes))
 
     @api.post("/parts", response_model=schemas.PartsResponse)
@@ -141,6 +149,40 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
         """Attack a digit with the fast gradient sign method, for a capsule network and for a CNN."""
         return await run("attack", client, attack.attack, store, request)
 
+    @api.post("/compare", response_model=schemas.CompareResponse)
+    async def compare_networks(request: schemas.CompareRequest, client: Client) -> Response:
+        """Show two networks the same image, and attack each of them."""
+        return await run("compare", client, compare.compare, store, request)
+
+    @api.get("/inputs", response_model=schemas.InputsResponse)
+    async def list_inputs(network: NetworkName, client: Client) -> Response:
+        """Return images that suit a network."""
+        return await run(f"inputs/{network}", client, compare.inputs, store, network)
+
+    if lab_run is None:
+        return api
+
+    @api.get("/run", response_model=schemas.RunResponse)
+    async def describe_run(client: Client) -> Response:
+        """Return what the run trains, and whether it goes on; loads its newest weights."""
+        return await run("run", client, run_view.describe, lab_run, store)
+
+    @api.get("/run/images", response_model=schemas.InputsResponse)
+    async def list_run_images(client: Client) -> Response:
+        """Return some test images of the run."""
+        return await run("run/images", client, run_view.images, lab_run)
+
+    @api.get("/run/metrics", response_model=schemas.RunMetricsResponse)
+    async def read_run_metrics(after: Place = 0, session: Place = 0) -> Response:
+        """Return the metrics that were written since the last request."""
+        # Not in the worker, which may be busy with a network for a while.
+        return json_response(schemas.to_json(await asyncio.to_thread(lab_run.metrics, after, session)))
+
+    @api.post("/run/image", response_model=schemas.RunImageResponse)
+    async def read_run_image(request: schemas.RunImageRequest, client: Client) -> Response:
+        """Classify an image with the network of the run, and show its capsules."""
+        return await run("run/image", client, run_view.read, lab_run, request)
+
     return api
 
 
@@ -149,7 +191,7 @@ def json_response(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
-def describe(store: ModelStore) -> schemas.StatusResponse:
+def describe(store: ModelStore, lab_run: LabRun | None) -> schemas.StatusResponse:
     """Version, kernels, loaded networks and class names."""
     kernel = kernels.status()
     return schemas.StatusResponse(
@@ -159,4 +201,5 @@ def describe(store: ModelStore) -> schemas.StatusResponse:
         classes=schemas.ClassNames(
             digits=[str(digit) for digit in range(schemas.NUM_CLASSES)], toys=list(CATEGORIES)
         ),
+        run=None if lab_run is None else lab_run.name,
     )

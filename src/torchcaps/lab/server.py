@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from torchcaps.lab.api import create_api
 from torchcaps.lab.docs import docs_page
 from torchcaps.lab.errors import add_lab_error_handlers
 from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.run import LabRun
 from torchcaps.lab.views.draw import warm_up
 from torchcaps.lab.worker import Worker
 from torchcaps.web.errors import add_error_handlers
@@ -25,11 +27,16 @@ HERE = Path(__file__).parent
 MAX_BODY_BYTES = 1_000_000
 TOKEN_COOKIE = "torchcaps_lab"
 TOKEN_NEEDED = "this lab needs a token; open the address that torchcaps lab printed, with its ?token=..."
+# The tab and the section of the view of a run, which are on the page only with one.
+RUN_PARTS = re.compile(r" *<!-- run -->.*?<!-- /run -->\n", re.DOTALL)
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def create_app(
-    store: ModelStore | None = None, hosts: Collection[str] | None = None, token: str | None = None
+    store: ModelStore | None = None,
+    hosts: Collection[str] | None = None,
+    token: str | None = None,
+    run: LabRun | None = None,
 ) -> FastAPI:
     """Create the application.
 
@@ -37,6 +44,7 @@ def create_app(
         store: the networks to use; by default those that come with the package.
         hosts: accepted host names, in lower case; by default all.
         token: a secret that every client needs; by default none does.
+        run: a run to show in a view of its own.
 
     Example:
         >>> create_app(ModelStore({})).title
@@ -46,7 +54,11 @@ def create_app(
     for suffix, media_type in MEDIA_TYPES.items():
         mimetypes.add_type(media_type, suffix)
     store = load_model_store() if store is None else store
+    store.run = None if run is None else run.network
     worker = Worker()
+    page = (HERE / "static" / "index.html").read_text(encoding="utf-8")
+    if run is None:
+        page = RUN_PARTS.sub("", page)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -71,12 +83,12 @@ def create_app(
     app.add_middleware(SecurityHeaders)
     add_error_handlers(app)
     add_lab_error_handlers(app)
-    app.include_router(create_api(store, worker))
+    app.include_router(create_api(store, worker, run))
     documentation = docs_page(app.openapi())
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index() -> FileResponse:
-        return FileResponse(HERE / "static" / "index.html")
+    async def index() -> HTMLResponse:
+        return HTMLResponse(page)
 
     @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> HTMLResponse:

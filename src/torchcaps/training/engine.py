@@ -86,6 +86,7 @@ class Engine:
                 self.run.close()
                 raise
         self.save_seconds = self.test_seconds = 0.0
+        self.timed = (0, 0.0)  # images and seconds at the latest record
 
     def use_images(self, images: Images, epoch: int) -> None:
         """Train on these images from now on; `epoch` says of which epoch they are."""
@@ -126,6 +127,7 @@ class Engine:
         position, total = self.position, len(self.batches)
         if self.main:
             notice_plain_form(self.model, self.accelerator.device)
+        self.timed = position.images, position.seconds
         self.callbacks.on_train_begin(self.plan(), position)
         saved_at = time.monotonic()
         decision = ""
@@ -254,13 +256,18 @@ class Engine:
         """Write a line of metrics about the steps since the previous one."""
         loss, right, images = self.accelerator.reduce(self.totals - self.recorded).tolist()
         self.recorded.copy_(self.totals)
+        position, (images_before, seconds_before) = self.position, self.timed
+        self.timed = position.images, position.seconds
         self.record(
             {
-                "step": self.position.step,
-                "epoch": self.position.epoch + 1,
+                "step": position.step,
+                "epoch": position.epoch + 1,
                 "loss": loss / images,
                 "accuracy": right / images,
                 "lr": self.optimizer.param_groups[0]["lr"],
+                "images_per_second": round(
+                    (position.images - images_before) / max(1e-9, position.seconds - seconds_before), 2
+                ),
             }
         )
 
@@ -286,6 +293,7 @@ class Engine:
         record: dict[str, Any] = {"step": position.step, "epoch": position.epoch, "train": trained}
         if tested is not None:
             record[self.data.validation_name] = tested.summary()
+        record["lr"] = self.optimizer.param_groups[0]["lr"]
         record["seconds"] = round(position.seconds, 3)
         record["images_per_second"] = round(images_per_second, 2)
         self.record(record)

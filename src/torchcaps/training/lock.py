@@ -144,6 +144,23 @@ class RunLock:
             os.close(file)
 
 
+def is_written(folder: str | Path) -> bool:
+    """Whether a process writes into a run's folder; nothing is locked to find out.
+
+    A process of another host counts as one that runs, since nobody here can see it.
+
+    >>> is_written("no-such-folder")
+    False
+    """
+    path = Path(folder) / "run.lock"
+    try:
+        owner = json.loads(path.read_text(encoding="utf-8"))
+        pid, host = owner["pid"], owner["host"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return path.is_file()
+    return host != socket.gethostname() or _is_running(pid)
+
+
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()
 
 

@@ -30,7 +30,7 @@ def test_the_answer_is_the_parse_tree(trained: ModelStore, seed: int) -> None:
         second.parts[:1], (0, -0.8, 0, 0.3)
     )
     response = read(trained, PartsRequest(parts=parts))
-    network = trained[MODEL]
+    network = trained[MODEL, "shapes"]
     image = network.prepare(draw_parts(parts)[0])
     [tree] = torchcaps.parse(network.model, image, names=Names.of_card(network.card))
     for level, found in (("part", response.parts), ("whole", response.wholes)):

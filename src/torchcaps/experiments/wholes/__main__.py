@@ -1,4 +1,7 @@
-"""Train a `parts_capsnet` on a world of parts and wholes: `python -m torchcaps.experiments.wholes shapes`."""
+"""Train a `parts_capsnet` on a world of parts and wholes: `python -m torchcaps.experiments.wholes shapes`.
+
+With `--cnn`, train its twin with average pooling instead, which starts from the same convolutions.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import torch
 from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat import World
 from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.experiments.wholes.cnn import CNN_STEPS, cnn_card, measure_cnn, train_cnn
+from torchcaps.experiments.wholes.cnn import TEST as CNN_TEST
 from torchcaps.experiments.wholes.network import (
     COMMAND,
     STEPS,
@@ -20,6 +25,7 @@ from torchcaps.experiments.wholes.network import (
     ship_network,
     train_network,
 )
+from torchcaps.models import Model
 from torchcaps.models.weights import save_weights
 
 WORLDS: dict[str, World] = {"shapes": SHAPES, "faces": FACES}
@@ -32,9 +38,12 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("world", choices=WORLDS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=STEPS, help="of the part detector's training")
+    parser.add_argument("--cnn", action="store_true", help="train parts_cnn, from the shipped parts_capsnet")
+    parser.add_argument(
+        "--steps", type=int, help=f"of the training, by default {STEPS}; {CNN_STEPS} of a CNN"
+    )
     parser.add_argument("--count", type=int, default=500, help="scenes for each measurement")
-    parser.add_argument("--out", type=Path, help="weights, by default runs/parts_capsnet-WORLD.safetensors")
+    parser.add_argument("--out", type=Path, help="weights, by default runs/MODEL-WORLD.safetensors")
     parser.add_argument("--ship", action="store_true", help="copy the weights into this checkout as well")
     chosen = parser.parse_args(arguments)
     world = WORLDS[chosen.world]
@@ -45,16 +54,26 @@ def main(arguments: list[str] | None = None) -> None:
     def log(line: str) -> None:
         print(f"{line}, {time.process_time() - start:.0f} s", flush=True)
 
-    model = train_network(world, seed=chosen.seed, steps=chosen.steps, log=log)
+    command = f"{COMMAND} {world.name}" + " --cnn" * chosen.cnn + f" --seed {chosen.seed}"
+    model: Model
+    if chosen.cnn:
+        steps, options = chosen.steps or CNN_STEPS, CNN_TEST
+        model = train_cnn(world, seed=chosen.seed, steps=steps, log=log)
+        card = cnn_card(model, world, f"{command} --steps {steps}")
+        numbers = measure_cnn(model, world, count=chosen.count, seed=chosen.seed)
+    else:
+        steps, options = chosen.steps or STEPS, {}
+        capsules = model = train_network(world, seed=chosen.seed, steps=steps, log=log)
+        card = network_card(capsules, world, f"{command} --steps {steps}")
+        numbers = measure_network(capsules, world, count=chosen.count, seed=chosen.seed)
     seconds = time.process_time() - start
-    print(json.dumps(measure_network(model, world, count=chosen.count, seed=chosen.seed), indent=2))
-    out = chosen.out or Path("runs") / f"parts_capsnet-{world.name}.safetensors"
+    print(json.dumps(numbers, indent=2))
+    out = chosen.out or Path("runs") / f"{card.model}-{world.name}.safetensors"
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = f"{COMMAND} {world.name} --seed {chosen.seed} --steps {chosen.steps}"
-    save_weights(out, model, network_card(model, world, command))
+    save_weights(out, model, card)
     print(f"{seconds / 60:.1f} minutes of processor time; wrote {out}")
     if chosen.ship:
-        entry = ship_network(model, world, seed=chosen.seed, steps=chosen.steps, seconds=seconds)
+        entry = ship_network(model, card, steps=steps, seconds=seconds, options=options)
         print(f"{entry['file']}: {entry['bytes'] / 1e6:.1f} MB in the package")
 
 

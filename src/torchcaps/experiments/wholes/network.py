@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from torchcaps.experiments.wholes.training import (
     scene_images,
     train_wholes,
 )
-from torchcaps.models import PartsCapsNet
+from torchcaps.models import Model, PartsCapsNet
 from torchcaps.models.pretrained import FOLDER
 from torchcaps.models.weights import ModelCard, load_weights, write_tensors
 from torchcaps.training.evaluation import evaluate
@@ -137,45 +137,51 @@ def network_card(model: PartsCapsNet, world: World, command: str) -> ModelCard:
 
 
 def ship_network(
-    model: PartsCapsNet, world: World, *, seed: int, steps: int, seconds: float, folder: Path = FOLDER
+    model: Model,
+    card: ModelCard,
+    *,
+    steps: int,
+    seconds: float,
+    options: Mapping[str, Any] | None = None,
+    folder: Path = FOLDER,
 ) -> dict[str, Any]:
     """Add the weights to the package, in half precision, and test these.
 
     Args:
         model: trained.
-        world: that it was trained on.
-        seed: of its training.
+        card: whose facts name the world and the command of the training.
         steps: of its training.
         seconds: that it took.
+        options: of the test scenes.
         folder: of the weights, with its `index.json`.
 
     Returns:
         The entry of the index.
     """
-    command = f"{COMMAND} {world.name} --seed {seed} --steps {steps}"
-    file = f"{MODEL}-{world.name}.safetensors"
+    data, options = card.facts["data"], dict(options or {})
+    file = f"{card.model}-{data}.safetensors"
     halves = {
         name: tensor.half() if tensor.is_floating_point() else tensor
         for name, tensor in model.state_dict().items()
     }
     with TemporaryDirectory() as temporary_folder:
         written = Path(temporary_folder) / file
-        write_tensors(written, halves, asdict(network_card(model, world, command)))
+        write_tensors(written, halves, asdict(card))
         check_room(file, written.stat().st_size, folder)
         halved, card = load_weights(written)
-        test = load(world.name, "test")
+        test = load(data, "test", **options)
         entry = {
-            "model": MODEL,
-            "data": world.name,
+            "model": card.model,
+            "data": data,
             "file": file,
             "sha256": digest(written),
             "num_params": sum(parameter.numel() for parameter in halved.parameters()),
             "bytes": written.stat().st_size,
-            "recipe": command,
+            "recipe": card.facts["recipe"],
             "trained": {"steps": steps, "seconds": round(seconds, 1)},
             "metrics": {"test": evaluate(halved, test).summary()},
             "sample": sample_of(halved, card, test),
-            "load": {"name": world.name, "split": "test", "options": {}},
+            "load": {"name": data, "split": "test", "options": options},
         }
         with replaced_on_success(folder / file) as temporary:
             temporary.write_bytes(written.read_bytes())

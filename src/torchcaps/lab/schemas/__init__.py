@@ -1,5 +1,14 @@
 """Request and response bodies of the JSON API."""
 
+from torchcaps.lab.schemas.compare import (
+    AttackedImage,
+    ComparedNetwork,
+    CompareRequest,
+    CompareResponse,
+    ExampleInput,
+    InputsResponse,
+)
+from torchcaps.lab.schemas.images import PackedImage
 from torchcaps.lab.schemas.requests import (
     DIGIT_SIZE,
     NUM_CLASSES,
@@ -12,6 +21,7 @@ from torchcaps.lab.schemas.requests import (
     ToyRequest,
     TweakRequest,
     VotesRequest,
+    WorldName,
 )
 from torchcaps.lab.schemas.responses import (
     AttackResponse,
@@ -48,6 +58,16 @@ from torchcaps.lab.schemas.responses import (
     to_json,
     to_list,
 )
+from torchcaps.lab.schemas.run import (
+    ClassMap,
+    PathNode,
+    RunImageRequest,
+    RunImageResponse,
+    RunMetricsResponse,
+    RunPoint,
+    RunResponse,
+    State,
+)
 
 __all__ = [
     "DIGIT_SIZE",
@@ -55,31 +75,46 @@ __all__ = [
     "AttackRequest",
     "AttackResponse",
     "AttackResult",
+    "AttackedImage",
     "CapsulePair",
+    "ClassMap",
     "ClassNames",
     "ClassScores",
     "ClustersIteration",
     "ClustersRequest",
     "ClustersResponse",
+    "CompareRequest",
+    "CompareResponse",
+    "ComparedNetwork",
     "DrawRequest",
     "DrawResponse",
     "ExampleDigit",
+    "ExampleInput",
     "ExamplesResponse",
     "FieldCenters",
     "FoundGroup",
     "FoundPart",
     "FoundWhole",
+    "InputsResponse",
     "ModelInfo",
     "OverlapRequest",
     "OverlapResponse",
+    "PackedImage",
     "PartShape",
     "PartsRequest",
     "PartsResponse",
+    "PathNode",
     "PlacedPart",
     "Response",
+    "RunImageRequest",
+    "RunImageResponse",
+    "RunMetricsResponse",
+    "RunPoint",
+    "RunResponse",
     "ScenePart",
     "ScorePair",
     "ShapesResponse",
+    "State",
     "StatusResponse",
     "ToyCapsules",
     "ToyRequest",
@@ -92,6 +127,7 @@ __all__ = [
     "VotesRequest",
     "VotesResponse",
     "WholeShape",
+    "WorldName",
     "to_json",
     "to_list",
 ]

@@ -16,6 +16,8 @@ PoseEntry = Annotated[float, Field(strict=True, ge=-10, le=10, allow_inf_nan=Fal
 Coordinate = Annotated[float, Field(strict=True, ge=-1000, le=1000, allow_inf_nan=False)]
 DigitClass = Annotated[int, Field(strict=True, ge=0, lt=NUM_CLASSES)]
 
+WorldName = Literal["shapes", "faces"]
+
 # FailFast stops at the first error: listing a hundred thousand of them would take seconds.
 DigitImage = Annotated[
     list[Annotated[list[Pixel], FailFast(), Field(min_length=DIGIT_SIZE, max_length=DIGIT_SIZE)]],
@@ -88,7 +90,7 @@ class ToyRequest(Request):
 
 
 class ScenePart(Request):
-    """A part to draw: 0 rectangle, 1 triangle, 2 ellipse.
+    """A part to draw: 0 rectangle, 1 triangle, 2 ellipse; among faces 0 eye, 1 nose, 2 mouth.
 
     The image goes from -1 to 1, with y up; the angle is in degrees.
     """
@@ -104,6 +106,7 @@ class PartsRequest(Request):
     """A scene of parts; later ones are drawn over earlier ones."""
 
     parts: Annotated[list[ScenePart], FailFast(), Field(max_length=40)]
+    world: WorldName = "shapes"
 
 
 class ClustersRequest(Request):

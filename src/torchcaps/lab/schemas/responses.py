@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
@@ -24,12 +24,23 @@ class Response(BaseModel):
 
 
 class ModelInfo(Response):
-    """A network whose weights are loaded, and its test metrics."""
+    """A network whose weights are loaded, and its test metrics.
 
+    `scores` says what its scores are: `lengths` of capsules, `independent` numbers of one class each, or a
+    `softmax`, which adds up to 1.
+    """
+
+    id: str
     model: str
     data: str
+    recipe: str | None
     num_params: int
     metrics: dict[str, float]
+    classes: list[str]
+    in_channels: int
+    image_size: TwoSizes
+    decoder: bool
+    scores: Literal["lengths", "independent", "softmax"]
 
 
 class ClassNames(Response):
@@ -40,12 +51,13 @@ class ClassNames(Response):
 
 
 class StatusResponse(Response):
-    """Version, kernels, loaded networks and class names."""
+    """Version, kernels, loaded networks and class names; `run` is the name of the run that was given."""
 
     version: str
     kernels: str
     models: list[ModelInfo]
     classes: ClassNames
+    run: str | None = None
 
 
 class ExampleDigit(Response):
@@ -248,13 +260,17 @@ class FoundPart(FoundGroup):
 
 
 class PartsResponse(Response):
-    """What the network found; `pixels` is its input, bytes row by row in base64."""
+    """What the network found; `pixels` is its input, bytes row by row in base64.
+
+    `cnn` has the score of each type of whole, from a CNN with average pooling; `null` if there is none.
+    """
 
     size: int
     pixels: str
     parts: list[FoundPart]
     wholes: list[FoundWhole]
     groups: list[FoundGroup]
+    cnn: Row | None
 
 
 class ClustersIteration(Response):

@@ -112,6 +112,7 @@ def reconstruct(store: ModelStore, request: TweakRequest) -> TweakResponse:
 
 
 def warm_up(store: ModelStore) -> None:
-    """Recognize an empty image, because the first forward pass is slow."""
+    """Recognize an empty image, because the first forward pass is slow, and describe all networks."""
     with suppress(MissingWeightsError):
         recognize(store, DrawRequest(image=[[0.0] * DIGIT_SIZE] * DIGIT_SIZE))
+    store.info()

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from torchcaps.capsules import Instances
+from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat.numbers import SceneNumbers
 from torchcaps.data.worlds.flat.raster import Stamps, paint
 from torchcaps.data.worlds.flat.scramble import scramble
 from torchcaps.data.worlds.flat.similarity import similarity
+from torchcaps.data.worlds.flat.world import World
 from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.schemas import (
@@ -30,9 +32,14 @@ from torchcaps.lab.schemas import (
     WholeShape,
     to_list,
 )
+from torchcaps.layers import ParsedWholes
 from torchcaps.models import PartsCapsNet
+from torchcaps.models.parts_capsnet import ParsedImage
+from torchcaps.training import predict
 
-MODEL = ("parts_capsnet", "shapes")
+WORLDS = {"shapes": SHAPES, "faces": FACES}
+MODEL, CNN = "parts_capsnet", "parts_cnn"
+MAX_WHOLES, MAX_GROUPS = 6, 2
 SIZE = 96  # pixels along each side; with 64, parts of small wholes are hard to tell
 BRIGHTNESS = 0.9
 THRESHOLD = 0.5  # the least presence of a whole, a group or a loose part, as in torchcaps.parse
@@ -41,41 +48,42 @@ SCRAMBLES, TRIES = 5, 16
 
 
 @cache
-def list_shapes() -> ShapesResponse:
-    """Outlines of the parts, and where parts stand in each whole and in scrambled ones."""
-    table = SHAPES.whole
+def list_shapes(name: str = "shapes") -> ShapesResponse:
+    """Outlines of the parts of a world, and where parts stand in each whole and in scrambled ones."""
+    world = WORLDS[name]
+    table = world.whole
     return ShapesResponse(
-        parts=[PartShape(name=each.name, outline=each.outline.round(4).tolist()) for each in SHAPES.parts],
+        parts=[PartShape(name=each.name, outline=each.outline.round(4).tolist()) for each in world.parts],
         wholes=[
             WholeShape(
                 name=name,
-                parts=placed(row, table.place[row]),
-                scrambled=[placed(row, place) for place in wrong_places(row)],
+                parts=placed(world, row, table.place[row]),
+                scrambled=[placed(world, row, place) for place in wrong_places(world, row)],
             )
             for row, name in enumerate(table.names)
         ],
-        groups=list(SHAPES.group.names),
+        groups=list(world.group.names) if world.groups else [],
     )
 
 
-def wrong_places(whole: int) -> np.ndarray:
+def wrong_places(world: World, whole: int) -> np.ndarray:
     """Places `[SCRAMBLES, S, 4]` at which the parts of a type of whole make no whole."""
     numbers = SceneNumbers(f"lab/{whole}", 0, range(TRIES))
-    kind, place, filled = scramble(SHAPES, numbers, np.full(TRIES, whole))
-    error = SHAPES.relation_error(np.where(filled, kind, -1), place)
+    kind, place, filled = scramble(world, numbers, np.full(TRIES, whole))
+    error = world.relation_error(np.where(filled, kind, -1), place)
     return place[np.argsort(-error)[:SCRAMBLES]]
 
 
-def placed(whole: int, place: np.ndarray) -> list[PlacedPart]:
+def placed(world: World, whole: int, place: np.ndarray) -> list[PlacedPart]:
     """The parts of a type of whole at these places `[S, 4]`."""
-    member, filled = SHAPES.whole.member[whole], SHAPES.whole.filled[whole]
+    member, filled = world.whole.member[whole], world.whole.filled[whole]
     return [
         PlacedPart(kind=int(member[slot]), pose=place[slot].round(5).tolist())
         for slot in np.flatnonzero(filled)
     ]
 
 
-def draw_parts(parts: list[ScenePart]) -> Tensor:
+def draw_parts(parts: list[ScenePart], world: World = SHAPES) -> Tensor:
     """An image `[1, 1, SIZE, SIZE]` in 0..1; later parts are drawn over earlier ones.
 
     >>> draw_parts([ScenePart(kind=0, x=0, y=0, angle=0, scale=0.5)])[0, 0, 48, 48] > 0.5
@@ -83,6 +91,7 @@ def draw_parts(parts: list[ScenePart]) -> Tensor:
     """
     canvas = np.zeros((1, SIZE, SIZE), np.float32)
     shape = (1, len(parts))
+    kind = np.array([part.kind for part in parts], np.int64).reshape(shape)
     pose = similarity(
         [part.x for part in parts],
         [part.y for part in parts],
@@ -90,65 +99,88 @@ def draw_parts(parts: list[ScenePart]) -> Tensor:
         [part.scale for part in parts],
     )
     stamps = Stamps(
-        type=np.array([part.kind for part in parts], np.int64).reshape(shape),
+        type=kind,
         present=np.ones(shape, bool),
         pose=pose.reshape(*shape, 4),
-        form=np.zeros((*shape, SHAPES.form_ranges.shape[1])),
+        form=world.form_ranges.mean(-1)[kind],  # in the middle of what the world has
         brightness=np.full(shape, BRIGHTNESS),
         texture=np.zeros((*shape, 3)),
     )
-    paint(canvas, SHAPES.parts, stamps)
+    paint(canvas, world.parts, stamps)
     return torch.from_numpy(canvas).unsqueeze(1)
 
 
 @torch.no_grad()
 def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
-    """Draw the parts, and find parts, wholes and groups in the image."""
-    network = store[MODEL]
+    """Draw the parts, and find parts, wholes and groups in the image; a CNN only names a whole."""
+    world = WORLDS[request.world]
+    network, cnn = store[MODEL, request.world], store.get((CNN, request.world))
     assert isinstance(network.model, PartsCapsNet)
-    image = draw_parts(request.parts)
-    found = network.model.parse(network.prepare(image[0]))
-    assert found.groups is not None
-    proposals = network.model.wholes(found.parts)
-    groups = kept(found.groups.wholes)
+    image = draw_parts(request.parts, world)
+    found = parse(network.model, network.prepare(image[0]))
     wholes = kept(found.wholes.wholes)
+    groups = Kept([], {}) if found.groups is None else kept(found.groups.wholes)
+    group_of = [] if found.groups is None else found.groups.parent[0].tolist()
     belongs = found.wholes.parent[0].tolist()
     part_numbers = [
         number
         for number, presence in enumerate(found.parts.activation[0].tolist())
         if presence > 0 and (presence >= THRESHOLD or belongs[number] in wholes.row_of)
     ]
-    votes = Votes.of(proposals.pose[0], proposals.score[0], len(belongs))
-    names = SHAPES.whole.names
+    votes = expected_wholes(network.model, found, part_numbers)
     return PartsResponse(
         size=SIZE,
         pixels=base64.b64encode((image[0, 0] * 255).round().to(torch.uint8).numpy().tobytes()).decode(),
         parts=[
             FoundPart(
-                name=SHAPES.part_names[int(found.parts.kind[0, number])],
+                name=world.part_names[int(found.parts.kind[0, number])],
                 kind=int(found.parts.kind[0, number]),
                 presence=round(float(found.parts.activation[0, number]), 4),
                 pose=to_list(found.parts.pose[0, number]),
                 whole=wholes.row_of.get(belongs[number], -1),
-                votes=to_list(votes.of_part(number, found.wholes.wholes, belongs[number])),
+                votes=vote,
             )
-            for number in part_numbers
+            for number, vote in zip(part_numbers, votes)
         ],
         wholes=[
             FoundWhole(
-                name=names[kind],
+                name=world.whole.names[kind],
                 kind=kind,
                 presence=presence,
                 pose=pose,
-                group=groups.row_of.get(int(found.groups.parent[0, number]), -1),
+                group=groups.row_of.get(group_of[number], -1) if group_of else -1,
             )
             for number, kind, presence, pose in wholes.rows
         ],
         groups=[
-            FoundGroup(name=SHAPES.group.names[kind], kind=kind, presence=presence, pose=pose)
+            FoundGroup(name=world.group.names[kind], kind=kind, presence=presence, pose=pose)
             for _, kind, presence, pose in groups.rows
         ],
+        cnn=None if cnn is None else to_list(predict(cnn.model, cnn.prepare(image[0])).scores[0]),
     )
+
+
+def parse(model: PartsCapsNet, image: Tensor) -> ParsedImage:
+    """What `PartsCapsNet.parse` finds in one image, without the work that a page does not show.
+
+    Proposals with a presence of 0 are left out, and groups are looked for where there are two wholes.
+    """
+    parts = model.find_parts(image)
+    present = parts.activation[0] > 0
+    if not bool(present.any()):
+        present[0] = True
+    parts = select(parts, present)
+    wholes = model.wholes.parse(parts, MAX_WHOLES)
+    several = int((wholes.wholes.activation > 0).sum()) > 1
+    groups: ParsedWholes | None = None
+    if model.groups is not None and several:
+        groups = model.groups.parse(wholes.wholes, MAX_GROUPS)
+    return ParsedImage(parts, wholes, groups)
+
+
+def select(instances: Instances, which: Tensor) -> Instances:
+    """Some instances of the first sample, as a batch of one."""
+    return Instances(*(values[:1, which] for values in instances))
 
 
 class Kept(NamedTuple):
@@ -173,31 +205,22 @@ def kept(instances: Instances) -> Kept:
     return Kept(rows, {row[0]: index for index, row in enumerate(rows)})
 
 
-class Votes(NamedTuple):
-    """What each part proposes for each type of whole.
+def expected_wholes(model: PartsCapsNet, found: ParsedImage, numbers: list[int]) -> list[list[list[float]]]:
+    """The pose of the whole of each type that each of these parts expects, `[parts, types, 4]`.
 
-    Attributes:
-        pose: `[types, parts, roles, 4]`.
-        score: `[types, parts, roles]`.
+    Of its roles in a type, a part takes the one with the best score; in the whole that it belongs to, the one
+    that fits best.
     """
-
-    pose: Tensor
-    score: Tensor
-
-    @classmethod
-    def of(cls, pose: Tensor, score: Tensor, parts: int) -> Votes:
-        """Proposals `[types, parts · roles]`, ordered by part and then by role."""
-        return cls(pose.unflatten(1, (parts, -1)), score.unflatten(1, (parts, -1)))
-
-    def of_part(self, number: int, wholes: Instances, parent: int) -> Tensor:
-        """The pose of the whole of each type that a part expects, `[types, 4]`.
-
-        Of its roles in a type, it takes the one with the best score; in the whole that it belongs to, the one
-        that fits best.
-        """
-        role = self.score[:, number].argmax(1)
-        if parent >= 0:
-            kind = int(wholes.kind[0, parent])
-            miss = (self.pose[kind, number] - wholes.pose[0, parent]).square().sum(-1)
-            role[kind] = miss.argmin()
-        return self.pose[torch.arange(len(role)), number, role]
+    if not numbers:
+        return []
+    proposals = model.wholes(select(found.parts, torch.tensor(numbers)))
+    shape = (len(numbers), -1)  # proposals are ordered by part and then by role
+    pose, score = proposals.pose[0].unflatten(1, shape), proposals.score[0].unflatten(1, shape)
+    role = score.argmax(-1).T  # [parts, types]
+    parent = found.wholes.parent[0][numbers]
+    inside = (parent >= 0).nonzero().squeeze(1)
+    kind, whole = (values[0, parent[inside]] for values in found.wholes.wholes[:2])
+    miss = (pose[kind, inside] - whole.unsqueeze(1)).square().sum(-1)
+    role[inside, kind] = miss.argmin(-1)
+    types = torch.arange(model.num_classes)
+    return to_list(pose[types, torch.arange(len(numbers)).unsqueeze(1), role])

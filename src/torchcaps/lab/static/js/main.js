@@ -22,6 +22,8 @@ const LOADERS = {
   toy: () => import("./views/toy.js"),
   clusters: () => import("./views/clusters.js"),
   attack: () => import("./views/attack.js"),
+  compare: () => import("./views/compare.js"),
+  run: () => import("./views/run.js"),
 };
 
 const views = new Map(); // name -> promise of a view

@@ -1,4 +1,4 @@
-// Which network computed a result: its name, size and test error, from api/status.
+// Which network computed a result: its name, size, test error and recipe, from api/status.
 
 import { getCached } from "./api.js";
 import { h } from "./dom.js";
@@ -9,14 +9,15 @@ export function networkLine(model, data) {
   const element = h("p", { class: "network" });
   const show = (nextModel, nextData) => {
     getCached("api/status").then(({ models }) => {
-      element.textContent = describe(models.find((entry) => entry.model === nextModel && entry.data === nextData));
+      element.textContent = networkText(models.find((entry) => entry.model === nextModel && entry.data === nextData));
     }, () => {});
   };
   if (model) show(model, data);
   return { element, show };
 }
 
-function describe(network) {
+// The same for a network of the list that api/status returns.
+export function networkText(network) {
   if (!network) return "";
   const size = formatNumber(network.num_params, { notation: "compact", maximumSignificantDigits: 3 });
   const parts = [network.model, t("{size} weights", { size })];
@@ -29,9 +30,10 @@ function describe(network) {
     };
     parts.push(count ? t("{share} errors on {count} test images of {data}", values) : t("{share} errors on test images of {data}", values));
   }
+  if (network.recipe) parts.push(network.recipe.includes(" ") ? network.recipe : t("recipe {name}", { name: network.recipe }));
   return parts.join(" · ");
 }
 
 function dataName(data) {
-  return { mnist: "MNIST", multimnist: "MultiMNIST", toys: t("toys"), shapes: t("shapes") }[data] ?? data;
+  return { mnist: "MNIST", multimnist: "MultiMNIST", toys: t("toys"), shapes: t("shapes"), faces: t("faces") }[data] ?? data;
 }

@@ -1,284 +1,55 @@
-// View 5: a scene of parts and wholes, and what the network reads in it.
+// View 5: parts and wholes, in one of two worlds.
 
-import { getCached, latestOnly } from "../core/api.js";
-import { button, card, h, svg } from "../core/dom.js";
-import { createNotice, createVerdict } from "../core/feedback.js";
-import { networkLine } from "../core/networks.js";
-import { keepSettings, settingsOf } from "../core/settings.js";
-import { between, degrees, matrix, scaleOf } from "../core/similarity.js";
-import { createImage, figure, gray } from "../widgets/canvas_image.js";
-import { createParseTree } from "../widgets/parse_tree.js";
-import { createBoard, partsOf } from "../widgets/scene_board.js";
-import { outline, thumbnail, wholeOutline } from "../widgets/shape_art.js";
-import { createSlider } from "../widgets/slider.js";
+import { h } from "../core/dom.js";
+import { t } from "../core/i18n.js";
+import { keepSettings, settingOf, settingsOf } from "../core/settings.js";
+import { createChoices } from "../widgets/choices.js";
+import { createSceneEditor } from "./scene_editor.js";
 
-const MAX_PARTS = 40;
-const SCRAMBLE_TIME = 900; // milliseconds
-const DEFAULT = "0_-0.48_0_0_0.5~1_0.42_0_0_0.5"; // a house and a boat
-const PRESETS = {
-  "House and boat": DEFAULT,
-  "Three wholes": "4_-0.58_0.42_20_0.4~2_0.5_0.5_-35_0.4~7_0.05_-0.5_160_0.45",
-  "Overlapping": "6_-0.12_0.12_15_0.6~0_0.28_-0.2_-20_0.55",
+const WORLDS = { shapes: "Shapes", faces: "Faces" };
+const HINTS = {
+  shapes: "House and boat, fish and ice cream, truck and robot are made of the same parts.",
+  faces: "Two eyes, a nose and a mouth make a face, a bicycle, a boat or a snowman.",
 };
-const SINGLE = { angle: 0, scale: 0.3 };
+const SAVE_DELAY = 300; // milliseconds; browsers refuse to change the address many times in a second
 
 export async function create(stage) {
-  const { parts: kinds, wholes: types } = await getCached("api/shapes");
-  let objects = [];
-  let response = null;
-  let animation = null;
-
-  const board = createBoard({
-    label: "Scene", onChange: changed, onSelect: updateControls,
-    onRemove: (object) => setObjects(objects.filter((each) => each !== object)),
+  const panels = Object.fromEntries(Object.keys(WORLDS).map((name) => [name, h("div", { class: "world", hidden: true })]));
+  const editors = new Map(); // world -> promise of an editor
+  let current = settingOf("parts", "world", Object.keys(WORLDS), "shapes");
+  let saving = null;
+  let saved = -Infinity;
+  const choice = createChoices({
+    label: t("World"), options: Object.entries(WORLDS).map(([name, label]) => [name, t(label)]), value: current, onChange: open,
   });
-  const verdict = createVerdict();
-  const tree = createParseTree(point);
-  const input = figure(createImage({ label: "What the network sees", resolution: 192, smooth: false }), "Input: 96 × 96 pixels");
-  const angle = createSlider({ label: "Angle", min: -180, max: 180, step: 1, value: 0, format: (value) => `${value}°`, onInput: edit });
-  const scale = createSlider({ label: "Size", min: 0.2, max: 0.9, step: 0.01, value: 0.45, format: (value) => value.toFixed(2), onInput: edit });
-  const scrambleButton = button("Scramble", scramble, "main");
-  scrambleButton.dataset.tour = "scramble";
-  const removeButton = button("Remove", () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
+  stage.append(h("div", { class: "w12 toolbar" }, choice.element, hint), ...Object.values(panels));
 
-  stage.append(
-    card("w8 wide-first scene-card", "Scene", "drag shapes onto the board", verdict.element,
-      h("div", { class: "scene-row" },
-        h("div", { class: "shelf" },
-          types.map((type, kind) => shelfButton(type.name, type.parts, () => newWhole(kind))),
-          kinds.map((shape, kind) => shelfButton(shape.name, [{ kind, pose: [0.8, 0, 0, 0] }], () => newPart(kind)))),
-        h("div", { class: "board-column" }, board.element,
-          h("p", { class: "legend" },
-            h("span", { class: "key found-key" }, "part that was found"),
-            h("span", { class: "key vote-key" }, "whole that a part predicts; the dot is its middle")),
-          h("div", { class: "row" }, scrambleButton, removeButton, button("Clear", () => setObjects([]))),
-          h("div", { class: "pair" }, angle.element, scale.element), hint,
-          h("div", { class: "row" }, h("span", { class: "small soft" }, "Scenes"),
-            Object.entries(PRESETS).map(([name, text]) => button(name, () => setObjects(parseScene(text)))))))),
-    card("w4 wide-first result", "What the network found", "point at a line to see it", tree.element,
-      h("div", { class: "seen-input" }, input.element), networkLine("parts_capsnet", "shapes").element),
-  );
-
-  const query = latestOnly("api/parts", stage, (next) => {
-    response = next;
-    input.draw(gray(decode(next)));
-    tree.show(next);
-    showFound();
-    const names = next.wholes.map((whole) => whole.name);
-    const loose = next.parts.filter((part) => part.whole < 0).length;
-    verdict.set(names.length ? listText(names) : "no whole", describeRest(next, loose));
-    verdict.element.classList.toggle("plain", !names.length);
-  }, createNotice(stage));
-
-  function shelfButton(name, parts, make) {
-    const element = h("button", { type: "button", class: "shelf-item", "aria-label": `Add: ${name}` }, thumbnail(parts), h("span", {}, name));
-    let carried = null; // the object that is dragged onto the board
-    let start = null;
-    element.addEventListener("pointerdown", (event) => {
-      if (event.button > 0) return;
-      start = [event.clientX, event.clientY];
-      element.setPointerCapture(event.pointerId);
-    });
-    element.addEventListener("pointermove", (event) => {
-      if (!start) return;
-      if (!carried && Math.hypot(event.clientX - start[0], event.clientY - start[1]) > 8) carried = add(make());
-      if (!carried) return;
-      const [x, y] = board.place(event);
-      Object.assign(carried, { x: Math.max(-1, Math.min(1, x)), y: Math.max(-1, Math.min(1, y)) });
-      board.redraw();
-      changed();
-    });
-    element.addEventListener("pointerup", () => { start = null; });
-    element.addEventListener("pointercancel", () => { start = null; carried = null; });
-    element.addEventListener("click", () => { // also by keyboard; a click ends a drag too
-      if (!carried) add(make());
-      carried = null;
-    });
-    return element;
-  }
-
-  function newWhole(kind, at = freePlace()) {
-    const { name, parts } = types[kind];
-    return { kind, name, parts: parts.map((part) => ({ ...part })), angle: 0, scale: 0.42, wrong: -1, ...at };
-  }
-
-  function newPart(kind, at = freePlace()) {
-    return { kind: -1 - kind, name: kinds[kind].name, parts: [{ kind, pose: [1, 0, 0, 0] }], ...SINGLE, wrong: -1, ...at };
-  }
-
-  // The place on a coarse grid that is farthest from all objects.
-  function freePlace() {
-    const grid = [-0.5, 0, 0.5].flatMap((y) => [-0.5, 0, 0.5].map((x) => ({ x, y })));
-    const room = ({ x, y }) => Math.min(2, ...objects.map((object) => Math.hypot(object.x - x, object.y - y)));
-    return grid.reduce((best, next) => (room(next) > room(best) ? next : best), { x: 0, y: 0 });
-  }
-
-  function add(object) {
-    if (partsOf(objects).length + object.parts.length > MAX_PARTS) return object;
-    setObjects([...objects, object]);
-    board.select(object);
-    return object;
-  }
-
-  function setObjects(next) {
-    cancelAnimationFrame(animation);
-    objects = next;
-    board.load(objects);
-    updateControls();
-    changed();
-  }
-
-  function changed() {
-    if (board.selected) {
-      angle.set(board.selected.angle);
-      scale.set(board.selected.scale);
-    }
-    keepSettings("parts", { scene: sceneText(objects) });
-    query({
-      parts: partsOf(objects).map(({ kind, pose }) => ({
-        kind, x: rounded(pose[2]), y: rounded(pose[3]), angle: rounded(degrees(pose)), scale: Math.max(0.02, rounded(scaleOf(pose))),
-      })),
-    });
-  }
-
-  function edit() {
-    if (!board.selected) return;
-    Object.assign(board.selected, { angle: angle.value, scale: scale.value });
-    board.redraw();
-    changed();
-  }
-
-  function updateControls() {
-    const object = board.selected;
-    if (object) {
-      angle.set(object.angle);
-      scale.set(object.scale);
-    }
-    for (const slider of [angle, scale]) slider.input.disabled = !object;
-    removeButton.disabled = !object;
-    const targets = scrambled();
-    scrambleButton.disabled = !targets.length;
-    scrambleButton.textContent = targets.some((each) => each.wrong < 0) ? "Scramble" : "Put together";
-    hint.textContent = object ? `Selected: ${object.name}. Drag its knob to turn and scale it.` : "Select a shape to turn or scale it.";
-  }
-
-  // The selected whole, or all of them.
-  function scrambled() {
-    const wholes = objects.filter((object) => object.kind >= 0);
-    return wholes.includes(board.selected) ? [board.selected] : wholes;
-  }
-
-  function scramble() {
-    const targets = scrambled();
-    const apart = targets.some((object) => object.wrong < 0);
-    const moves = targets.map((object) => {
-      const type = types[object.kind];
-      object.turn = ((object.turn ?? -1) + (apart ? 1 : 0)) % type.scrambled.length;
-      object.wrong = apart ? object.turn : -1;
-      return { object, from: object.parts.map((part) => part.pose), to: (apart ? type.scrambled[object.turn] : type.parts).map((part) => part.pose) };
-    });
-    updateControls();
-    run(moves);
-  }
-
-  function run(moves) {
-    cancelAnimationFrame(animation);
-    const begin = performance.now();
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const tick = (now) => {
-      const share = still ? 1 : Math.max(0, Math.min(1, (now - begin) / SCRAMBLE_TIME));
-      for (const { object, from, to } of moves) {
-        object.parts.forEach((part, index) => { part.pose = share === 1 ? to[index] : between(from[index], to[index], share); });
-      }
-      board.redraw();
-      changed();
-      if (share < 1) animation = requestAnimationFrame(tick);
+  // At once, unless it was done a moment ago, as during a drag.
+  function save(world, scene) {
+    clearTimeout(saving);
+    const keep = () => {
+      saved = performance.now();
+      if (world === current) keepSettings("parts", { world, scene });
     };
-    tick(begin);
+    const wait = saved + SAVE_DELAY - performance.now();
+    if (wait > 0) saving = setTimeout(keep, wait);
+    else keep();
   }
 
-  // A loose part predicts every type of whole; shown is the one that the nearest part of the scene was taken from.
-  function typeNear([, , x, y]) {
-    const all = objects.flatMap((object) => partsOf([object]).map(({ pose }) => [Math.hypot(pose[2] - x, pose[3] - y), object.kind]));
-    return all.reduce((best, next) => (next[0] < best[0] ? next : best), [Infinity, -1])[1];
-  }
-
-  function showFound() {
-    const { parts, wholes } = response;
-    const votes = parts.flatMap((part, index) => {
-      const kind = part.whole < 0 ? typeNear(part.pose) : wholes[part.whole].kind;
-      if (kind < 0) return [];
-      const [x1, y1, x2, y2] = [part.pose[2], part.pose[3], part.votes[kind][2], part.votes[kind][3]];
-      return svg("g", { class: "vote", "data-part": index, "data-whole": part.whole },
-        svg("g", { transform: matrix(part.votes[kind]) }, wholeOutline(types[kind].parts)),
-        svg("line", { x1, y1, x2, y2 }), svg("circle", { cx: x2, cy: y2, r: 0.022 }));
-    });
-    const shown = parts.map((part, index) => outline(part.kind, {
-      class: part.whole < 0 ? "seen loose" : "seen", transform: matrix(part.pose), "data-part": index, "data-whole": part.whole,
-    }));
-    board.overlay([...votes, ...shown], wholes.map((whole) => ({ at: labelPlace(whole), text: whole.name })));
-  }
-
-  // Below the whole.
-  function labelPlace({ pose }) {
-    return [pose[2], pose[3] - scaleOf(pose) - 0.06];
-  }
-
-  function point(level, index) {
-    const chosen = (element) => {
-      if (level === "part") return element.dataset.part === String(index);
-      if (level === "whole") return element.dataset.whole === String(index);
-      if (level === "group") return response.wholes[element.dataset.whole]?.group === index;
-      return level === "rest" && element.dataset.whole === "-1";
-    };
-    for (const element of board.element.querySelectorAll("[data-part]")) {
-      element.classList.toggle("dim", level !== null && !chosen(element));
+  async function open(world) {
+    current = world;
+    hint.textContent = t(HINTS[world]);
+    for (const [name, panel] of Object.entries(panels)) panel.hidden = name !== world;
+    const given = settingOf("parts", "world", [world], null) ?? (world === "shapes" && !settingsOf("parts").has("world"));
+    if (!editors.has(world)) {
+      const scene = given ? settingsOf("parts").get("scene") : null;
+      editors.set(world, createSceneEditor(panels[world], world, scene, (text) => save(world, text)));
     }
+    const editor = await editors.get(world);
+    save(world, editor.scene);
   }
 
-  function parseScene(text) {
-    return text.split("~").filter(Boolean).flatMap((entry) => {
-      const [kind, x, y, turn, size, wrong = -1] = entry.split("_").map(Number);
-      if (![kind, x, y, turn, size].every(Number.isFinite) || kind >= types.length || kind < -kinds.length) return [];
-      const at = { x, y, angle: turn, scale: Math.max(0.2, Math.min(0.9, size)) };
-      if (kind < 0) return [newPart(-1 - kind, at)];
-      const object = newWhole(kind, at);
-      const places = types[kind].scrambled[wrong];
-      return [places ? { ...object, wrong, turn: wrong, parts: places.map((part) => ({ ...part })) } : object];
-    }).slice(0, 20);
-  }
-
-  const given = settingsOf("parts").get("scene");
-  setObjects(parseScene(given ?? DEFAULT));
-  return { hide: () => cancelAnimationFrame(animation) };
-}
-
-function sceneText(objects) {
-  return objects.map(({ kind, x, y, angle, scale, wrong }) =>
-    [kind, rounded(x), rounded(y), angle, rounded(scale), ...(wrong < 0 ? [] : [wrong])].join("_")).join("~");
-}
-
-function rounded(value) {
-  return Number(value.toFixed(3));
-}
-
-// Bytes row by row, in base64, as rows of numbers from 0 to 1.
-function decode({ pixels, size }) {
-  const bytes = atob(pixels);
-  return Array.from({ length: size }, (_row, y) =>
-    Array.from({ length: size }, (_column, x) => bytes.charCodeAt(y * size + x) / 255));
-}
-
-function listText(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
-
-function describeRest({ wholes, groups, parts }, loose) {
-  const used = groups.filter((_, index) => wholes.some((whole) => whole.group === index)).map((group) => group.name);
-  const words = [];
-  if (used.length) words.push(`together: ${listText(used)}`);
-  if (loose) words.push(`${loose} ${loose === 1 ? "part belongs" : "parts belong"} to no whole`);
-  if (!parts.length) words.push("no part was found");
-  return words.join("; ");
+  await open(current);
+  return { hide: () => { for (const editor of editors.values()) editor.then(({ hide }) => hide(), () => {}); } };
 }

@@ -1,10 +1,10 @@
-// What was found as a tree: groups, wholes, parts. Pointing at a node calls onPoint(kind, index), leaving it onPoint(null).
+// What was found as a tree: groups, wholes, parts; art draws parts, see shape_art.js. Pointing at a node calls onPoint(kind, index), leaving it onPoint(null).
 
 import { h, svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 import { degrees } from "../core/similarity.js";
-import { outline } from "./shape_art.js";
 
-export function createParseTree(onPoint) {
+export function createParseTree(art, onPoint) {
   const element = h("div", { class: "tree-box" });
 
   function node(level, index, name, detail, mark, children) {
@@ -16,8 +16,8 @@ export function createParseTree(onPoint) {
 
   function partNode(parts, index) {
     const { kind, name, presence } = parts[index];
-    const icon = svg("svg", { viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" }, svg("g", { transform: "scale(1 -1)" }, outline(kind)));
-    return node("part", index, name, presence.toFixed(2), icon, []);
+    const icon = svg("svg", { viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" }, svg("g", { transform: "scale(1 -1)" }, art.outline(kind)));
+    return node("part", index, t(name), presence.toFixed(2), icon, []);
   }
 
   function show({ parts, wholes, groups }) {
@@ -25,22 +25,24 @@ export function createParseTree(onPoint) {
     const wholeNode = (index) => {
       const { name, presence, pose } = wholes[index];
       const members = indices(parts).filter((part) => parts[part].whole === index);
-      return node("whole", index, name, `${presence.toFixed(2)}, turned by ${Math.round(degrees(pose)).toString().replace("-", "−")}°`, null,
+      return node("whole", index, t(name), t("{presence}, turned by {angle}°", {
+        presence: presence.toFixed(2), angle: Math.round(degrees(pose)).toString().replace("-", "−"),
+      }), null,
         members.map((part) => partNode(parts, part)));
     };
     const groupNode = (index) => {
       const members = indices(wholes).filter((whole) => wholes[whole].group === index);
-      return node("group", index, groups[index].name, groups[index].presence.toFixed(2), null, members.map(wholeNode));
+      return node("group", index, t(groups[index].name), groups[index].presence.toFixed(2), null, members.map(wholeNode));
     };
     const used = new Set(wholes.map((whole) => whole.group));
     const loose = indices(parts).filter((index) => parts[index].whole < 0);
     const tops = [
       ...indices(groups).filter((index) => used.has(index)).map(groupNode),
       ...indices(wholes).filter((index) => wholes[index].group < 0).map(wholeNode),
-      ...(loose.length ? [node("rest", -1, "loose parts", "", null, loose.map((index) => partNode(parts, index)))] : []),
+      ...(loose.length ? [node("rest", -1, t("loose parts"), "", null, loose.map((index) => partNode(parts, index)))] : []),
     ];
-    element.replaceChildren(tops.length ? h("ul", { class: "tree", "aria-label": "Parse tree" }, tops)
-      : h("p", { class: "soft small" }, "Nothing was found."));
+    element.replaceChildren(tops.length ? h("ul", { class: "tree", "aria-label": t("Parse tree") }, tops)
+      : h("p", { class: "soft small" }, t("Nothing was found.")));
   }
 
   return { element, show };

@@ -1,8 +1,8 @@
 // A board with objects that can be dragged, turned and scaled, and what was found drawn over them.
 
 import { h, svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 import { compose, matrix, pose } from "../core/similarity.js";
-import { solidPart } from "./shape_art.js";
 
 const [MIN_SCALE, MAX_SCALE] = [0.2, 0.9];
 const EDGE = 0.93; // the knob stays on the board
@@ -17,8 +17,9 @@ function limit(value, low, high) {
 }
 
 // objects: [{ id, name, x, y, angle, scale, parts: [{ kind, pose }] }], changed in place
+// art: how parts are drawn, see shape_art.js
 // onChange() after every change, onSelect(object or null), onRemove(object)
-export function createBoard({ label, onChange, onSelect, onRemove }) {
+export function createBoard({ label, art, onChange, onSelect, onRemove }) {
   const scene = svg("g", {});
   const found = svg("g", { class: "found" });
   const knob = svg("circle", { class: "knob", r: 0.05 });
@@ -43,8 +44,8 @@ export function createBoard({ label, onChange, onSelect, onRemove }) {
       if (!drawn.has(object)) drawn.set(object, createObject(object));
       const group = drawn.get(object);
       group.setAttribute("transform", matrix(pose(object)));
-      group.setAttribute("aria-label", `${object.name}: arrow keys move it, [ and ] turn it, + and − scale it, Delete removes it`);
-      group.replaceChildren(...object.parts.map((part) => solidPart(part.kind, part.pose)));
+      group.setAttribute("aria-label", t("{name}: arrow keys move it, [ and ] turn it, + and − scale it, Delete removes it", { name: object.name }));
+      group.replaceChildren(...object.parts.map((part) => art.solid(part.kind, part.pose)));
     }
     for (const [object, group] of drawn) {
       if (!objects.includes(object)) {

@@ -1,9 +1,12 @@
 // All Chinese texts, by the English ones; a file for each view.
 
+import compare from "./compare.js";
 import draw from "./draw.js";
 import overlap from "./overlap.js";
 import page from "./page.js";
+import parts from "./parts.js";
+import run from "./run.js";
 import tour from "./tour.js";
 import widgets from "./widgets.js";
 
-export default { ...page, ...widgets, ...tour, ...draw, ...overlap };
+export default { ...page, ...widgets, ...tour, ...draw, ...overlap, ...parts, ...compare, ...run };

@@ -64,4 +64,5 @@ export default {
   "{share} errors on test images of {data}": "在 {data} 测试图像上错误率 {share}",
   "toys": "玩具数据集",
   "shapes": "形状数据集",
+  "faces": "人脸数据集",
 };

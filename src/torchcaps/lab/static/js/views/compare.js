@@ -1,0 +1,209 @@
+// View 8: two networks on the same input.
+
+import { getCached, latestOnly, reportError } from "../core/api.js";
+import { card, h } from "../core/dom.js";
+import { createNotice, createVerdict } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
+import { networkText } from "../core/networks.js";
+import { keepSettings, numberOf, settingOf } from "../core/settings.js";
+import { currentImage, imageVersion } from "../core/state.js";
+import { createBars } from "../widgets/bars.js";
+import { createChoices } from "../widgets/choices.js";
+import { change, createPicture, createPictureThumbs, packGray, photo } from "../widgets/packed_picture.js";
+import { createSlider } from "../widgets/slider.js";
+
+const DEFAULTS = ["capsnet_small-mnist", "pooled_cnn-mnist"];
+const MEANINGS = {
+  lengths: "lengths of capsules: each from 0 to 1, independent of the others",
+  independent: "each score from 0 to 1, independent of the others",
+  softmax: "a softmax: the scores add up to 1",
+};
+const CHANNELS = { 1: "gray images", 2: "stereo pairs", 3: "color images" };
+
+export async function create(stage) {
+  const { models, classes } = await getCached("api/status");
+  const ids = models.map((model) => model.id);
+  const find = (id) => models.find((model) => model.id === id);
+  const chosen = ["a", "b"].map((name, side) => settingOf("compare", name, ids, ids.includes(DEFAULTS[side]) ? DEFAULTS[side] : ids[side]));
+  let input = null; // { label, image } of an example, or null for the drawing
+  let version = -1;
+
+  const selects = [t("First network"), t("Second network")].map((label, side) => {
+    const select = h("select", { "aria-label": label, onchange: () => choose(side, select.value) });
+    return select;
+  });
+  const reason = h("p", { class: "soft small" });
+  const attack = createChoices({
+    label: t("Attack"), options: [["none", t("No attack")], ["fgsm", "FGSM"], ["pgd", "PGD"]],
+    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "none"), onChange: send,
+  });
+  const epsilon = createSlider({
+    label: t("ε, the largest change of a pixel"), min: 0, max: 0.5, step: 0.01, value: numberOf("compare", "epsilon", [0, 0.5], 0.1),
+    format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: send,
+  });
+  const thumbs = createPictureThumbs({ label: t("Images"), onPick: pick });
+  const source = h("p", { class: "soft small" });
+  const toy = createToyControls(classes.toys, send);
+  const inputCard = card("w12", t("The input"), null, source, thumbs.element, toy.element);
+  const sides = h("div", { class: "world" });
+
+  stage.append(
+    h("div", { class: "w12 toolbar" }, h("div", { class: "network-choice" }, selects), reason),
+    inputCard,
+    h("div", { class: "w12 toolbar" }, attack.element, h("div", { class: "tool grow" }, epsilon.element),
+      h("p", { class: "soft small" }, t("FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start."))),
+    sides,
+  );
+  let results = [];
+  const query = latestOnly("api/compare", stage, (response, body) => {
+    response.networks.forEach((result, side) => results[side]?.show(result, body));
+  }, createNotice(stage));
+
+  function partners(id) {
+    return models.filter((model) => model.id !== id && model.in_channels === find(id).in_channels);
+  }
+
+  function choose(side, id) {
+    chosen[side] = id;
+    const other = 1 - side;
+    const possible = partners(id);
+    if (!possible.some((model) => model.id === chosen[other])) {
+      chosen[other] = (possible.find((model) => model.data === find(id).data) ?? possible[0])?.id ?? null;
+    }
+    return update();
+  }
+
+  async function update() {
+    const first = find(chosen[0]);
+    selects[0].replaceChildren(...models.map((model) => option(model, chosen[0])));
+    selects[1].replaceChildren(...partners(chosen[0]).map((model) => option(model, chosen[1])));
+    const kind = kindText(first.in_channels);
+    const others = models.filter((model) => model.in_channels !== first.in_channels);
+    reason.textContent = chosen[1] === null
+      ? t("No other network here reads {kind}, as {name} does.", { kind, name: first.id })
+      : others.length ? t("{name} reads {kind}. Not offered beside it, because they read other images: {others}.", {
+        name: first.id, kind, others: others.map((model) => `${model.id} (${kindText(model.in_channels)})`).join(", "),
+      }) : "";
+    results = chosen[1] === null ? [] : chosen.map((id) => createSide(find(id)));
+    sides.replaceChildren(...results.map((each) => each.element));
+    const stereo = first.in_channels === 2;
+    toy.element.hidden = !stereo;
+    thumbs.element.hidden = source.hidden = stereo;
+    input = null;
+    if (chosen[1] !== null && !stereo) await loadInputs();
+    send();
+  }
+
+  // Images that suit the networks, and the drawing if they read gray images.
+  async function loadInputs() {
+    const pair = [...chosen];
+    try {
+      const lists = await Promise.all(pair.map((id) => getCached(`api/inputs?network=${encodeURIComponent(id)}`)));
+      if (pair.some((id, side) => id !== chosen[side])) return;
+      const used = lists.filter((list, index) => lists.findIndex((other) => other.source === list.source) === index);
+      const drawing = drawn();
+      const items = [...(drawing ? [drawing] : []), ...used.flatMap((list) => list.images.slice(0, 10))];
+      source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", "));
+      thumbs.show(items);
+      pick(items[0] ?? null, false);
+    } catch (error) {
+      reportError(error);
+    }
+  }
+
+  function drawn() {
+    const gray = find(chosen[0]).in_channels === 1;
+    version = imageVersion();
+    return gray && currentImage() ? { label: t("Your drawing"), image: packGray(currentImage()) } : null;
+  }
+
+  function pick(item, sending = true) {
+    input = item;
+    thumbs.mark(item);
+    if (sending) send();
+  }
+
+  function send() {
+    epsilon.element.hidden = attack.value === "none";
+    keepSettings("compare", { a: chosen[0], ...(chosen[1] ? { b: chosen[1] } : {}), attack: attack.value, epsilon: epsilon.value });
+    if (chosen[1] === null) return;
+    const stereo = find(chosen[0]).in_channels === 2;
+    if (!stereo && !input) return;
+    query({ networks: chosen, attack: attack.value, epsilon: epsilon.value, ...(stereo ? { toy: toy.value() } : { image: input.image }) });
+  }
+
+  await choose(0, chosen[0]);
+  // Another drawing since the last visit takes the place of the old one.
+  return { show: () => { if (version !== -1 && version !== imageVersion()) update(); } };
+}
+
+function option(model, selected) {
+  return h("option", { value: model.id, selected: model.id === selected }, model.id === "run" ? t("your run") : model.id);
+}
+
+function kindText(channels) {
+  return t(CHANNELS[channels] ?? "images with {count} channels", { count: channels });
+}
+
+// What one network says.
+function createSide(network) {
+  const verdict = createVerdict();
+  const seen = createPicture({ label: t("What the network gets") });
+  const drawnAgain = createPicture({ label: t("Reconstruction"), smooth: true });
+  const attacked = createPicture({ label: t("Attacked image") });
+  const difference = createPicture({ label: t("Change of each pixel") });
+  const labels = network.classes.map((name) => t(name));
+  const bars = createBars({ labels, label: t("Scores of {name}", { name: network.id }) });
+  const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
+  const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
+    h("figure", {}, picture.element, captions[index]));
+  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), verdict.element, bars.element,
+    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure),
+    h("p", { class: "network" }, networkText(network)));
+  captions[0].textContent = t("What the network gets");
+  captions[1].textContent = t("Reconstruction from the capsule of the best class");
+  captions[3].textContent = t("Change: orange brighter, blue darker");
+
+  function show(result, { attack, epsilon }) {
+    const { best, scores, attacked: after } = result;
+    seen.draw(photo(result.seen));
+    again.hidden = !result.reconstruction;
+    if (result.reconstruction) drawnAgain.draw(photo(result.reconstruction));
+    attackedFigure.hidden = changeFigure.hidden = !after;
+    const name = (index) => labels[index];
+    if (!after) {
+      verdict.set(name(best), t("{score}", { score: scores[best].toFixed(2) }));
+      verdict.element.classList.remove("wrong");
+      bars.update(scores, { [best]: "var(--accent)" });
+      return;
+    }
+    attacked.draw(photo(after.image));
+    difference.draw(change(result.seen, after.image, epsilon));
+    captions[2].textContent = t("After {attack} with ε = {epsilon}", { attack: attack.toUpperCase(), epsilon: epsilon.toFixed(2) });
+    const changed = after.best !== best;
+    verdict.set(changed ? `${name(best)} → ${name(after.best)}` : name(best), t("{before} before the attack, {after} after it", {
+      before: `${name(best)} ${scores[best].toFixed(2)}`, after: `${name(after.best)} ${after.scores[after.best].toFixed(2)}`,
+    }));
+    verdict.element.classList.toggle("wrong", changed);
+    bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" });
+  }
+
+  return { element, show };
+}
+
+function createToyControls(categories, onChange) {
+  const category = createChoices({ label: t("Toy"), options: categories.map((name, index) => [index, t(name)]), value: 0, onChange });
+  const slider = (label, min, max, value, format = (number) => `${number}°`) =>
+    createSlider({ label: t(label), min, max, step: 1, value, format, onInput: onChange });
+  const azimuth = slider("Azimuth", 0, 359, 20);
+  const elevation = slider("Elevation", 20, 80, 45);
+  const instance = slider("Instance", 0, 9, 0, String);
+  const lighting = slider("Lighting", 0, 5, 0, String);
+  return {
+    element: h("div", { class: "toy-controls" }, category.element,
+      h("div", { class: "pair" }, azimuth.element, elevation.element, instance.element, lighting.element)),
+    value: () => ({
+      category: category.value, azimuth: azimuth.value, elevation: elevation.value, instance: instance.value, lighting: lighting.value,
+    }),
+  };
+}
