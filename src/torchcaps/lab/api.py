@@ -137,7 +137,7 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
 
     @api.post("/attack", response_model=schemas.AttackResponse)
     async def attack_digit(request: schemas.AttackRequest, client: Client) -> Response:
-        """Attack a digit with the fast gradient sign method, for a capsule network and for a CNN."""
+        """Attack a digit with changes of every size, for a capsule network and for a CNN."""
         return await run("attack", client, attack.attack, store, request)
 
     return api

@@ -14,8 +14,8 @@ from torchcaps.lab.schemas.requests import (
     VotesRequest,
 )
 from torchcaps.lab.schemas.responses import (
+    AttackCurve,
     AttackResponse,
-    AttackResult,
     CapsulePair,
     ClassNames,
     ClassScores,
@@ -45,6 +45,7 @@ from torchcaps.lab.schemas.responses import (
     VotesIteration,
     VotesResponse,
     WholeShape,
+    to_bytes,
     to_json,
     to_list,
 )
@@ -52,9 +53,9 @@ from torchcaps.lab.schemas.responses import (
 __all__ = [
     "DIGIT_SIZE",
     "NUM_CLASSES",
+    "AttackCurve",
     "AttackRequest",
     "AttackResponse",
-    "AttackResult",
     "CapsulePair",
     "ClassNames",
     "ClassScores",
@@ -92,6 +93,7 @@ __all__ = [
     "VotesRequest",
     "VotesResponse",
     "WholeShape",
+    "to_bytes",
     "to_json",
     "to_list",
 ]

@@ -121,7 +121,7 @@ class ClustersRequest(Request):
 
 
 class AttackRequest(Request):
-    """A digit, and how much each pixel may change."""
+    """A digit, and how to attack it: one step of the gradient's sign, or several."""
 
     image: DigitImage
-    epsilon: Annotated[float, Field(strict=True, ge=0, le=0.5, allow_inf_nan=False)]
+    method: Literal["fgsm", "pgd"] = "fgsm"

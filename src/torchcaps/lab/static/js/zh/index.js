@@ -1,3 +1,5 @@
 // All Chinese texts, by the English ones; a file for each view.
 
-export default {};
+import attack from "./attack.js";
+
+export default { ...attack };

@@ -1,0 +1,84 @@
+"""Charts of the page: numbers on the axes, values under the pointer, and sentences that say what is drawn."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.browser import Visit
+
+pytest_plugins = ["support.browser_fixtures"]
+
+
+@pytest.fixture
+def visit(browser: Any, lab: str) -> Iterator[Visit]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield Visit(page, lab, "charts")
+    page.close()
+
+
+def axis_numbers(chart: Any, anchor: str) -> list[float]:
+    texts = chart.locator(f'.grid text[text-anchor="{anchor}"]:not(.axis-name)').all_text_contents()
+    return [float(text.replace("−", "-").rstrip(" %")) for text in texts]
+
+
+def expected_headline(answer: dict[str, Any]) -> str:
+    first = {"Capsules": answer["capsules"]["changes_at"], "CNN": answer["cnn"]["changes_at"]}
+    changed = {name: at for name, at in first.items() if at is not None}
+    if not changed:
+        return "Neither changes"
+    if len(changed) == 2 and first["Capsules"] == first["CNN"]:
+        return "Both at once"
+    return f"{min(changed, key=lambda name: changed[name])} first"
+
+
+@pytest.mark.parametrize("method", ["FGSM", "PGD"])
+def test_the_headline_names_the_network_that_changes_first(visit: Visit, method: str) -> None:
+    for digit in (0, 1, 4, 7):
+        draw = visit.open("draw")
+        visit.response_to("draw", draw.get_by_role("button", name=f"Example of {digit}").click)
+        answer = visit.response_to("attack", lambda: visit.open(f"attack?method={method.lower()}"))
+        view = visit.page.locator("#view-attack")
+        big, words = view.locator(".verdict").first.locator("b, span").all_inner_texts()
+        assert big == expected_headline(answer)
+        for network in ("capsules", "cnn"):
+            at = answer[network]["changes_at"]
+            assert f"{answer['epsilons'][-1] if at is None else at:.2f}" in words
+    assert visit.errors == []
+
+
+def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> None:
+    visit.open("draw")
+    answer = visit.response_to("attack", lambda: visit.open("attack"))
+    view = visit.page.locator("#view-attack")
+    for index, network in enumerate(("capsules", "cnn")):
+        chart, curve = view.locator(".chart").nth(index), answer[network]
+        assert axis_numbers(chart, "middle")[:2] == [0, 0.05]
+        assert axis_numbers(chart, "end") == [0, 0.5, 1] or len(axis_numbers(chart, "end")) >= 4
+        marks = chart.locator(".marks text").all_text_contents()
+        at = curve["changes_at"]
+        assert marks == ([] if at is None else [f"changes at {at:.2f}"])
+        chart.locator("svg").hover(position={"x": 300, "y": 80})
+        text = chart.locator(".readout").inner_text()
+        epsilon, score = re.match(r"ε = (.+): \d has ([\d.]+)", text).groups()  # type: ignore[union-attr]
+        row = answer["epsilons"].index(pytest.approx(float(epsilon)))
+        assert 0 < row < len(curve["scores"]) - 1
+        assert float(score) == pytest.approx(curve["scores"][row][curve["before"]], abs=6e-3)
+
+
+def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(visit: Visit) -> None:
+    visit.open("draw")
+    answer = visit.response_to("attack", lambda: visit.open("attack"))
+    view = visit.page.locator("#view-attack")
+    view.locator(".chart svg").first.click(position={"x": 400, "y": 80})
+    epsilon = float(view.get_by_role("slider").input_value())
+    row = answer["epsilons"].index(pytest.approx(epsilon))
+    assert epsilon > 0.2
+    bars = view.get_by_role("list", name="Scores of CNN under attack").locator("li")
+    for digit, bar in enumerate(bars.all()):
+        before, now = bar.locator(".bar").evaluate(
+            "bar => [...bar.children].map((e) => parseFloat(e.style.width))"
+        )
+        assert before == pytest.approx(100 * answer["cnn"]["scores"][0][digit], abs=0.1)
+        assert now == pytest.approx(100 * answer["cnn"]["scores"][row][digit], abs=0.1)
