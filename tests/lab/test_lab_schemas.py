@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from torchcaps.lab.schemas import ClassScores, TweakResponse
+from torchcaps.lab.schemas import ClassScores
 
 ROW = [0.0] * 28
 IMAGE = [ROW] * 28
@@ -137,7 +137,7 @@ def test_the_session_header_is_limited_to_64_characters(client: TestClient) -> N
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "text"])
 def test_responses_reject_invalid_numbers(value: Any) -> None:
     with pytest.raises(ValidationError):
-        TweakResponse(reconstruction=[[0.5, value]])
+        ClassScores(best=0, scores=[0.5, value])
 
 
 def test_responses_reject_unknown_fields() -> None:

@@ -82,3 +82,42 @@ def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(vi
         )
         assert before == pytest.approx(100 * answer["cnn"]["scores"][0][digit], abs=0.1)
         assert now == pytest.approx(100 * answer["cnn"]["scores"][row][digit], abs=0.1)
+
+
+def test_a_click_on_a_picture_sets_one_number(visit: Visit) -> None:
+    view = visit.open("tweak")
+    sent: list[dict[str, Any]] = []
+    visit.page.on(
+        "request", lambda request: request.url.endswith("/tweak") and sent.append(request.post_data_json)
+    )
+    strips = view.locator(".picture-strip")
+    assert strips.count() == 16
+    box = strips.nth(4).bounding_box()
+    first = visit.response_to("tweak", lambda: strips.nth(4).click(position={"x": box["width"] / 2, "y": 9}))
+    visit.response_to("tweak", lambda: strips.nth(4).click(position={"x": box["width"] * 8.5 / 11, "y": 9}))
+    before, after = sent[0]["pose"], sent[-1]["pose"]
+    assert after[4] - before[4] == pytest.approx(first["offsets"][8], abs=1e-3)
+    assert before[:4] + before[5:] == after[:4] + after[5:]
+
+
+def test_each_slider_has_a_mark_at_its_first_value_and_its_own_reset(visit: Visit) -> None:
+    view = visit.open("tweak")
+    words = view.locator(".verdict .words")
+    start = words.inner_text()
+    slider = view.get_by_role("slider", name="Dimension 3", exact=True)
+    value, row = slider.input_value(), view.locator(".dimension:not(.offsets)").nth(2)
+    reset, mark = row.get_by_role("button", name="Reset dimension 3"), row.locator(".home")
+    limits = [float(slider.get_attribute(name)) for name in ("min", "max")]
+    share = float(mark.evaluate("mark => mark.style.getPropertyValue('--at')"))
+    assert limits[0] + share * (limits[1] - limits[0]) == pytest.approx(float(value), abs=0.01)
+    box = mark.bounding_box()
+    assert reset.is_disabled()
+    visit.response_to("tweak", lambda: slider.press("End"))
+    other = view.get_by_role("slider", name="Dimension 5", exact=True)
+    visit.response_to("tweak", lambda: other.press("PageUp"))
+    assert mark.bounding_box() == box
+    visit.response_to("tweak", reset.click)
+    assert slider.input_value() == value
+    assert words.inner_text() != start, "the other number stays changed"
+    visit.response_to("tweak", view.get_by_role("button", name="Reset all").click)
+    assert words.inner_text() == start

@@ -61,7 +61,7 @@ def test_tweak(visit: Visit) -> None:
     visit.expect_change(picture, lambda: slider.press("PageUp"))
     visit.response_to("tweak", lambda: slider.press("End"))
     visit.finish("tweak")
-    visit.response_to("tweak", view.get_by_role("button", name="Reset").click)
+    visit.response_to("tweak", view.get_by_role("button", name="Reset all").click)
     assert picture.evaluate(THUMBNAIL) == first
     visit.response_to("tweak", view.get_by_role("button", name="Random").click)
     visit.expect_change(picture, view.get_by_role("button", name="Animate dimension 5").click)

@@ -95,7 +95,7 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
 
     @api.post("/tweak", response_model=schemas.TweakResponse)
     async def reconstruct_pose(request: schemas.TweakRequest, client: Client) -> Response:
-        """Reconstruct a digit from the pose of its class capsule."""
+        """Reconstruct a digit from the pose of its class capsule, and with each of its numbers changed."""
         return await run("tweak", client, draw.reconstruct, store, request)
 
     @api.post("/overlap", response_model=schemas.OverlapResponse)

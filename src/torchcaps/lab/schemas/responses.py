@@ -92,9 +92,15 @@ class DrawResponse(Response):
 
 
 class TweakResponse(Response):
-    """The reconstruction from a pose."""
+    """The reconstruction from a pose, and from that pose with one number changed.
+
+    `strips` has an image for each number and each of `offsets`, which are added to it: bytes row by row in
+    base64.
+    """
 
     reconstruction: Image
+    offsets: Row
+    strips: str
 
 
 class CapsulePair(Response):

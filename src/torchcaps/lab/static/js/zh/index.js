@@ -1,5 +1,6 @@
 // All Chinese texts, by the English ones; a file for each view.
 
 import attack from "./attack.js";
+import tweak from "./tweak.js";
 
-export default { ...attack };
+export default { ...attack, ...tweak };
