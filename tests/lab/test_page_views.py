@@ -88,8 +88,9 @@ def test_overlap(visit: Visit, trained: set[ModelKey]) -> None:
 
 def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("votes")
-    mean, forward = view.locator(".mean").first, view.get_by_role("button", name="step forward")
-    assert view.locator(".dots circle").count() == 3 * 288
+    agreement = view.get_by_role("region", name="Agreement")
+    mean, forward = view.locator(".mean").first, agreement.get_by_role("button", name="step forward")
+    assert agreement.locator(".dots circle").count() == 3 * 288
     places = [mean.get_attribute("style")]
     while forward.is_enabled():
         forward.click()
@@ -98,8 +99,8 @@ def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     if ("capsnet_small", "mnist") in trained:
         assert len(set(places)) > 1, "the means move"
     visit.finish("votes")
-    for routing, iterations in (("k-means", 3), ("EM", 2)):
-        answer = visit.response_to("votes", view.get_by_text(routing, exact=True).click)
+    for routing, iterations in (("k-means", 3), ("EM", 2), ("Heinsen", 3)):
+        answer = visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
         assert len(answer["iterations"]) == iterations
     assert visit.errors == []
 

@@ -105,8 +105,13 @@ def create_api(store: ModelStore, worker: Worker) -> APIRouter:
 
     @api.post("/votes", response_model=schemas.VotesResponse)
     async def route_votes(request: schemas.VotesRequest, client: Client) -> Response:
-        """Route the votes for a digit, and project them to the plane."""
+        """Route the votes for a digit, and return how well they agree with the best classes."""
         return await run("votes", client, votes.route, store, request)
+
+    @api.post("/twins", response_model=schemas.TwinsResponse)
+    async def compare_twins(request: schemas.DrawRequest, client: Client) -> Response:
+        """Route the votes for a digit with four networks that differ in their routing."""
+        return await run("twins", client, votes.compare, store, request)
 
     @api.get("/toys", response_model=schemas.ToysResponse)
     async def list_toys() -> Response:

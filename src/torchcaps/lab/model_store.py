@@ -28,6 +28,10 @@ REQUIRED_MODELS: tuple[ModelKey, ...] = (
     ("matrix_capsnet_small", "toys"),
     ("pooled_cnn", "toys"),
     ("parts_capsnet", "shapes"),
+    ("capsule_head", "mnist-twin-dynamic"),
+    ("capsule_head", "mnist-twin-em"),
+    ("capsule_head", "mnist-twin-kmeans"),
+    ("capsule_head", "mnist-twin-heinsen"),
 )
 
 

@@ -74,7 +74,7 @@ class VotesRequest(Request):
     """A digit, and the routing to apply to its votes."""
 
     image: DigitImage
-    routing: Literal["dynamic", "em", "kmeans"] = "dynamic"
+    routing: Literal["dynamic", "em", "kmeans", "heinsen"] = "dynamic"
 
 
 class ToyRequest(Request):

@@ -141,18 +141,23 @@ class VotesIteration(Response):
 
 
 class VotesResponse(Response):
-    """How well the votes of a network's last layer agree with the classes, in each iteration of a routing.
+    """How well the votes of a network's last layer agree with the classes, in each iteration of its routing.
 
-    `measure` names what the routing calls agreement. `trained` says whether the network was trained with this
-    routing; otherwise its activations mean nothing.
+    `measure` names what the routing calls agreement.
     """
 
+    routing: str
     measure: str
-    trained: bool
     model: str
     data: str
     shown: list[int]
     iterations: list[VotesIteration]
+
+
+class TwinsResponse(Response):
+    """The same for each of several networks that differ in their routing."""
+
+    twins: list[VotesResponse]
 
 
 class TrainingViews(Response):

@@ -21,7 +21,8 @@ function describe(network) {
   if (!network) return "";
   const parts = [network.model, `${sizeText(network.num_params)} weights`];
   const { error, count } = network.metrics;
-  const name = DATA[network.data] ?? network.data;
+  const data = network.data.split("-")[0]; // variants are named data-variant
+  const name = DATA[data] ?? data;
   if (error !== undefined) {
     parts.push(`${Number((error * 100).toFixed(2))} % errors on ${count ? `${count.toLocaleString("en")} ` : ""}test images of ${name}`);
   }

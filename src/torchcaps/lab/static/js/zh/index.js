@@ -2,5 +2,6 @@
 
 import attack from "./attack.js";
 import tweak from "./tweak.js";
+import votes from "./votes.js";
 
-export default { ...attack, ...tweak };
+export default { ...attack, ...tweak, ...votes };
