@@ -223,3 +223,25 @@ def test_size_of_a_tiny_gradient_does_not_underflow() -> None:
     size = gradient_size(model, images, labels)
     assert size.min() < 1e-45, "float32 could not hold it"
     assert (size > 0).all()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_each_image_can_have_its_own_epsilon(name: str) -> None:
+    model, epsilon = create_model("pooled_cnn").eval(), [0.0, 0.05, 0.3]
+    image, labels = torch.rand(1, 1, 28, 28), torch.tensor([3])
+    options = {"generator": torch.Generator().manual_seed(0)} if name == "pgd" else {}
+    together = ATTACKS[name](
+        model, image.expand(3, -1, -1, -1), labels.expand(3), torch.tensor(epsilon), **options
+    )
+    change = (together - image).abs().amax((1, 2, 3))
+    assert (change <= torch.tensor(epsilon) + 1e-6).all()
+    assert (change >= 0.9 * torch.tensor(epsilon)).all()
+    if name != "pgd":
+        for changed, each in zip(together, epsilon):
+            torch.testing.assert_close(changed, ATTACKS[name](model, image, labels, each)[0])
+
+
+@pytest.mark.parametrize("epsilon", [[0.1], [0.1, -0.1], [0.1, float("nan")]])
+def test_an_epsilon_that_does_not_fit_the_images_is_refused(linear: Linear, epsilon: list[float]) -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        pgd(linear, torch.rand(2, 1, 4, 4), torch.tensor([0, 1]), torch.tensor(epsilon))

@@ -18,7 +18,7 @@ def fgsm(
     model: Model,
     images: Tensor,
     labels: Tensor,
-    epsilon: float,
+    epsilon: float | Tensor,
     *,
     targeted: bool = False,
     loss: str = "cross_entropy",
@@ -36,7 +36,7 @@ def fgsm(
         model: any network of `torchcaps.models`.
         images: `[B, C, H, W]`, as the model expects them.
         labels: the true classes `[B]`, or the target classes if `targeted`.
-        epsilon: the largest change of a pixel.
+        epsilon: the largest change of a pixel, or one number for each image `[B]`.
         targeted: move towards `labels` rather than away from them.
         loss: `"cross_entropy"` or `"margin"`.
         bounds: the smallest and the largest value of a pixel.
@@ -58,7 +58,7 @@ def bim(
     model: Model,
     images: Tensor,
     labels: Tensor,
-    epsilon: float,
+    epsilon: float | Tensor,
     *,
     steps: int = 10,
     step_size: float | None = None,
@@ -87,14 +87,15 @@ def bim(
         >>> bim(create_model("pooled_cnn"), torch.rand(2, 1, 28, 28), torch.tensor([3, 7]), 0.1).shape
         torch.Size([2, 1, 28, 28])
     """
-    return _climb(model, images, images, labels, epsilon, steps, step_size, targeted, loss, bounds)
+    step = None if step_size is None else check_number("step_size", step_size)
+    return _climb(model, images, images, labels, epsilon, steps, step, targeted, loss, bounds)
 
 
 def pgd(
     model: Model,
     images: Tensor,
     labels: Tensor,
-    epsilon: float,
+    epsilon: float | Tensor,
     *,
     steps: int = 40,
     step_size: float | None = None,
@@ -127,14 +128,15 @@ def pgd(
         True
     """
     check_count("steps", steps)
-    step_size = 2.5 * epsilon / steps if step_size is None else step_size
+    epsilon = _per_image(epsilon, images)
+    step = 2.5 * epsilon / steps if step_size is None else check_number("step_size", step_size)
     best, lowest = images, images.new_full((len(images),), torch.inf)
     for _ in range(check_count("restarts", restarts)):
         # Drawn on the generator's device, so that a seed gives the same points for every model device.
         device = images.device if generator is None else generator.device
         noise = torch.rand(images.shape, generator=generator, dtype=images.dtype, device=device)
         start = (images + epsilon * (2 * noise.to(images.device) - 1)).clamp(*bounds)
-        end = _climb(model, images, start, labels, epsilon, steps, step_size, targeted, loss, bounds)
+        end = _climb(model, images, start, labels, epsilon, steps, step, targeted, loss, bounds)
         with torch.no_grad():
             gained = _losses(_logits(model, end), labels, loss)
         cost = gained if targeted else -gained
@@ -227,26 +229,38 @@ def _climb(
     images: Tensor,
     start: Tensor,
     labels: Tensor,
-    epsilon: float,
+    epsilon: float | Tensor,
     steps: int,
-    step_size: float | None,
+    step_size: float | Tensor | None,
     targeted: bool,
     loss: str,
     bounds: Bounds,
 ) -> Tensor:
     """Follow the sign of the gradient from `start`, within ε of `images` and within the bounds."""
     check_tensor("images", images, "B C H W")
-    check_number("epsilon", epsilon)
+    epsilon = _per_image(epsilon, images)
     check_count("steps", steps)
     if not bounds[0] < bounds[1]:
         raise ValueError(f"bounds must be the smallest and the largest value of a pixel, got {bounds}")
-    step = epsilon / steps if step_size is None else check_number("step_size", step_size)
+    step = epsilon / steps if step_size is None else step_size
     low, high = (images - epsilon).clamp(*bounds), (images + epsilon).clamp(*bounds)
     changed = start
     for _ in range(steps):
         slope = input_gradient(model, changed, labels, loss=loss).sign()
         changed = (changed + (-step if targeted else step) * slope).clamp(low, high)
     return changed.detach()
+
+
+def _per_image(epsilon: float | Tensor, images: Tensor) -> float | Tensor:
+    """One number, or one for each image in a shape that broadcasts with them, `[B, 1, 1, 1]`."""
+    if not isinstance(epsilon, Tensor):
+        return check_number("epsilon", epsilon)
+    if epsilon.ndim == images.ndim == 4:
+        return epsilon  # checked already
+    check_tensor("epsilon", epsilon, "B", B=len(images))
+    if not bool((epsilon.isfinite() & (epsilon >= 0)).all()):
+        raise ValueError(f"epsilon must be finite numbers of at least 0, got {epsilon.tolist()}")
+    return epsilon.to(images)[:, None, None, None]
 
 
 def _losses(logits: Tensor, labels: Tensor, loss: str) -> Tensor:

@@ -7,11 +7,13 @@ import pytest
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from torchcaps.lab.schemas import ClassScores, TweakResponse
+from torchcaps.lab.schemas import ClassScores
 
 ROW = [0.0] * 28
 IMAGE = [ROW] * 28
-ENDPOINTS = ["draw", "tweak", "overlap", "votes", "parts", "toy", "clusters", "attack", "compare"]
+ENDPOINTS = [
+    "draw", "tweak", "overlap", "votes", "twins", "parts", "toy", "clusters", "attack", "compare",
+]
 PACKED = {"channels": 1, "height": 2, "width": 1, "pixels": "AAA="}
 JSON = {"Content-Type": "application/json"}
 
@@ -55,8 +57,7 @@ def test_pixels_must_be_finite_numbers_from_0_to_1(client: TestClient, value: An
 )
 @pytest.mark.parametrize("endpoint", ["draw", "votes", "attack", "overlap"])
 def test_images_must_have_the_right_size(client: TestClient, endpoint: str, image: Any) -> None:
-    body = {"image": image} | ({"epsilon": 0.1} if endpoint == "attack" else {})
-    assert error_of(client, endpoint, json.dumps(body)).startswith("image")
+    assert error_of(client, endpoint, json.dumps({"image": image})).startswith("image")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_images_must_have_the_right_size(client: TestClient, endpoint: str, imag
         ("tweak", {"pose": [0.0] * 16, "target": 10}, "target"),
         ("tweak", {"pose": [0.0] * 16, "target": 1.5}, "target"),
         ("tweak", {"pose": [1e30] * 16, "target": 1}, "pose[0]"),
-        ("votes", {"image": IMAGE, "routing": "magic"}, "'dynamic', 'em' or 'kmeans'"),
+        ("votes", {"image": IMAGE, "routing": "magic"}, "'dynamic', 'em', 'kmeans' or 'heinsen'"),
         ("votes", {"image": IMAGE, "iterations": 3}, "iterations"),
         ("toy", {"category": 5, "instance": 0, "azimuth": 0, "elevation": 30, "lighting": 0}, "category"),
         ("toy", {"category": 0, "instance": 0, "azimuth": 0, "elevation": 85, "lighting": 0}, "elevation"),
@@ -83,8 +84,8 @@ def test_images_must_have_the_right_size(client: TestClient, endpoint: str, imag
         ("clusters", {"points": [[0, 0, 0]] * 2}, "points[0]"),
         ("clusters", {"points": [[0, 0]] * 2, "sigma": 0}, "sigma"),
         ("clusters", {"points": [[0, 0]] * 2, "seed": -1}, "seed"),
-        ("attack", {"image": IMAGE, "epsilon": 0.6}, "epsilon"),
-        ("attack", {"image": IMAGE, "epsilon": 0.1, "more": 1}, "more"),
+        ("attack", {"image": IMAGE, "method": "magic"}, "'fgsm' or 'pgd'"),
+        ("attack", {"image": IMAGE, "more": 1}, "more"),
     ],
 )
 def test_the_error_names_the_field(client: TestClient, endpoint: str, body: Any, expected: str) -> None:
@@ -145,7 +146,7 @@ def test_the_session_header_is_limited_to_64_characters(client: TestClient) -> N
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "text"])
 def test_responses_reject_invalid_numbers(value: Any) -> None:
     with pytest.raises(ValidationError):
-        TweakResponse(reconstruction=[[0.5, value]])
+        ClassScores(best=0, scores=[0.5, value])
 
 
 def test_responses_reject_unknown_fields() -> None:

@@ -61,7 +61,7 @@ def test_tweak(visit: Visit) -> None:
     visit.expect_change(picture, lambda: slider.press("PageUp"))
     visit.response_to("tweak", lambda: slider.press("End"))
     visit.finish("tweak")
-    visit.response_to("tweak", view.get_by_role("button", name="Reset").click)
+    visit.response_to("tweak", view.get_by_role("button", name="Reset all").click)
     assert picture.evaluate(THUMBNAIL) == first
     visit.response_to("tweak", view.get_by_role("button", name="Random").click)
     visit.expect_change(picture, view.get_by_role("button", name="Animate dimension 5").click)
@@ -88,8 +88,9 @@ def test_overlap(visit: Visit, trained: set[ModelKey]) -> None:
 
 def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("votes")
-    mean, forward = view.locator(".mean").first, view.get_by_role("button", name="step forward")
-    assert view.locator(".dots circle").count() == 3 * 288
+    agreement = view.get_by_role("region", name="Agreement")
+    mean, forward = view.locator(".mean").first, agreement.get_by_role("button", name="step forward")
+    assert agreement.locator(".dots circle").count() == 3 * 288
     places = [mean.get_attribute("style")]
     while forward.is_enabled():
         forward.click()
@@ -98,8 +99,8 @@ def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     if ("capsnet_small", "mnist") in trained:
         assert len(set(places)) > 1, "the means move"
     visit.finish("votes")
-    for routing, iterations in (("k-means", 3), ("EM", 2)):
-        answer = visit.response_to("votes", view.get_by_text(routing, exact=True).click)
+    for routing, iterations in (("k-means", 3), ("EM", 2), ("Heinsen", 3)):
+        answer = visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
         assert len(answer["iterations"]) == iterations
     assert visit.errors == []
 
@@ -155,11 +156,13 @@ def test_clusters(visit: Visit) -> None:
 def test_attack(visit: Visit) -> None:
     view = visit.open("attack")
     shown, epsilon = view.get_by_role("img", name="Attacked image for Capsules"), view.get_by_role("slider")
-    visit.response_to("attack", lambda: epsilon.press("Home"))
+    epsilon.press("Home")
     clean = shown.evaluate(THUMBNAIL)
-    visit.response_to("attack", lambda: epsilon.press("PageUp"))
-    answer = visit.response_to("attack", lambda: epsilon.press("PageUp"))
+    epsilon.press("PageUp")
+    epsilon.press("PageUp")
     assert shown.evaluate(THUMBNAIL) != clean
+    answer = visit.response_to("attack", view.get_by_text("PGD", exact=True).click)
+    at = answer["epsilons"].index(pytest.approx(float(epsilon.input_value())))
     for index, network in enumerate(("capsules", "cnn")):
-        assert headline(view, index).endswith(str(answer[network]["after"]))
+        assert headline(view, index + 1).endswith(str(answer[network]["after"][at]))
     visit.finish("attack")

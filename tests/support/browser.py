@@ -87,9 +87,9 @@ class Visit:
         )
 
     def open(self, name: str) -> Any:
-        """Open a view, wait for its first response, and return the view."""
+        """Open `name` or `name?setting=value`, wait for its first response, and return the view."""
         self.page.goto(f"{self.url}/#{name}")
-        view = self.page.locator(f"#view-{name}")
+        view = self.page.locator(f"#view-{name.split('?')[0]}")
         view.wait_for()
         view.locator(".card").first.wait_for(state="attached")
         self.wait_idle()

@@ -14,6 +14,22 @@ FACES = ("face", "bicycle", "boat", "snowman")
 SMALL_CNN = {"channels": [4, 4, 4], "hidden": [8, 8]}
 CROP = {"standardize": True, "crop": 32}
 
+TWINS = {"dynamic": ("vector", 8), "em": ("matrix", 16), "kmeans": ("vector", 8), "heinsen": ("matrix", 16)}
+
+
+def twin(routing: str) -> ModelCard:
+    pose, size = TWINS[routing]
+    options = {
+        "backbone": "preact",
+        "types": 8,
+        "pose": pose,
+        "pose_dim": size,
+        "class_layer": "grid",
+        "routing": routing,
+    }
+    return ModelCard("capsule_head", options, 10, 1, (24, 24), DIGITS, {"crop": 24})
+
+
 CARDS = {
     ("capsnet_small", "mnist"): ModelCard("capsnet_small", {}, 10, 1, (28, 28), DIGITS),
     ("matrix_capsnet_small", "mnist"): ModelCard("matrix_capsnet_small", {}, 10, 1, (28, 28), DIGITS),
@@ -28,6 +44,7 @@ CARDS = {
     ("parts_capsnet", "shapes"): ModelCard("parts_capsnet", {"groups": 6}, 8, 1, (64, 64), WHOLES),
     ("parts_capsnet", "faces"): ModelCard("parts_capsnet", {}, 4, 1, (64, 64), FACES),
     ("parts_cnn", "shapes"): ModelCard("parts_cnn", {"channels": 4}, 8, 1, (96, 96), WHOLES),
+    **{("capsule_head", f"mnist-twin-{routing}"): twin(routing) for routing in TWINS},
 }
 
 

@@ -11,7 +11,7 @@ import torch
 
 from torchcaps._files import digest
 from torchcaps.errors import RunError
-from torchcaps.models import list_pretrained, pretrained
+from torchcaps.models import create_model, list_pretrained, pretrained
 from torchcaps.models.pretrained import MAX_BYTES
 from torchcaps.models.weights import load_weights, save_weights
 from torchcaps.training import Recipe, default_recipe, load_recipe, train
@@ -185,6 +185,17 @@ def test_shipped_weights_are_halved_and_tested(run: Path, known: str, package: P
     check_shipped("pooled_cnn", "digits")
 
 
+def test_a_variant_is_shipped_beside_the_weights_of_the_same_data(
+    run: Path, known: str, package: Path
+) -> None:
+    ship(run, package, variant="twin")
+    assert [entry["data"] for entry in list_pretrained()] == ["digits", "digits-twin"]
+    check_shipped("pooled_cnn", "digits-twin")
+    with torch.no_grad():
+        one, two = (create_model("pooled_cnn", pretrained=name) for name in ("digits", "digits-twin"))
+    assert torch.equal(next(one.parameters()), next(two.parameters()))
+
+
 @pytest.mark.parametrize(("name", "more"), [("right", 2), ("score", 0.01), ("count", 1)])
 def test_the_check_of_shipped_weights_can_fail(package: Path, name: str, more: float) -> None:
     (entry,) = list_pretrained()
@@ -259,10 +270,9 @@ def test_the_index_agrees_with_the_results(entry: dict[str, Any]) -> None:
     assert entry["trained"] == {name: result[name] for name in ship_module.TRAINED}
     assert entry["num_params"] == result["num_params"]
     assert entry["bytes"] == (pretrained.FOLDER / entry["file"]).stat().st_size
-    assert (entry["model"], entry["data"]) == (
-        result["recipe"]["model"]["name"],
-        result["recipe"]["data"]["name"],
-    )
+    data = result["recipe"]["data"]["name"]
+    assert (entry["model"], entry["load"]["name"]) == (result["recipe"]["model"]["name"], data)
+    assert entry["data"] in (data, entry["recipe"])  # variants have the name of their recipe
     assert entry["metrics"].keys() == result["metrics"].keys()
     for name, test in entry["metrics"].items():
         # Rounding to half precision may cost an image in a thousand, and no more.

@@ -19,6 +19,10 @@ def results(
     ship: Annotated[
         bool, typer.Option("--ship", help="Also copy their weights into the package, in half precision.")
     ] = False,
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", help="With --ship: tells apart several weights of one model and data set."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write RESULTS.md from the records of runs in results/.
@@ -27,6 +31,7 @@ def results(
 
       torchcaps results
       torchcaps results runs/mnist-capsnet-small --ship
+      torchcaps results runs/mnist-twin-em --ship --variant twin-em
     """
     import json
 
@@ -40,11 +45,13 @@ def results(
         raise ValueError(f"{PAGE} was not written by this command and would be lost: move it away first")
     if ship and not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError("--ship copies weights into a checkout of torchcaps, but this copy is installed")
+    if variant is not None and not (ship and len(runs or []) == 1):
+        raise ValueError("--variant names the weights of one run, with --ship")
     say = (lambda line: None) if as_json else typer.echo
     shipped, records = [], []
     for run in runs or []:
         if ship:
-            entry = ship_weights(run)
+            entry = ship_weights(run, variant=variant)
             error = 100 * entry["metrics"]["test"]["error"]
             say(f"{entry['file']}: {entry['bytes'] / 1e6:.1f} MB, error {error:.2f} %")
             shipped.append(entry["file"])

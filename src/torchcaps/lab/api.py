@@ -104,7 +104,7 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
 
     @api.post("/tweak", response_model=schemas.TweakResponse)
     async def reconstruct_pose(request: schemas.TweakRequest, client: Client) -> Response:
-        """Reconstruct a digit from the pose of its class capsule."""
+        """Reconstruct a digit from the pose of its class capsule, and with each of its numbers changed."""
         return await run("tweak", client, draw.reconstruct, store, request)
 
     @api.post("/overlap", response_model=schemas.OverlapResponse)
@@ -114,8 +114,13 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
 
     @api.post("/votes", response_model=schemas.VotesResponse)
     async def route_votes(request: schemas.VotesRequest, client: Client) -> Response:
-        """Route the votes for a digit, and project them to the plane."""
+        """Route the votes for a digit, and return how well they agree with the best classes."""
         return await run("votes", client, votes.route, store, request)
+
+    @api.post("/twins", response_model=schemas.TwinsResponse)
+    async def compare_twins(request: schemas.DrawRequest, client: Client) -> Response:
+        """Route the votes for a digit with four networks that differ in their routing."""
+        return await run("twins", client, votes.compare, store, request)
 
     @api.get("/toys", response_model=schemas.ToysResponse)
     async def list_toys() -> Response:
@@ -146,7 +151,7 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
 
     @api.post("/attack", response_model=schemas.AttackResponse)
     async def attack_digit(request: schemas.AttackRequest, client: Client) -> Response:
-        """Attack a digit with the fast gradient sign method, for a capsule network and for a CNN."""
+        """Attack a digit with changes of every size, for a capsule network and for a CNN."""
         return await run("attack", client, attack.attack, store, request)
 
     @api.post("/compare", response_model=schemas.CompareResponse)

@@ -40,6 +40,10 @@ REQUIRED_MODELS: tuple[ModelKey, ...] = (
     ("parts_capsnet", "shapes"),
     ("parts_capsnet", "faces"),
     ("parts_cnn", "shapes"),
+    ("capsule_head", "mnist-twin-dynamic"),
+    ("capsule_head", "mnist-twin-em"),
+    ("capsule_head", "mnist-twin-kmeans"),
+    ("capsule_head", "mnist-twin-heinsen"),
 )
 
 

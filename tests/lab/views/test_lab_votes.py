@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.schemas import VotesRequest
-from torchcaps.lab.views.votes import CHOICES, coupling_of, route_image
+from torchcaps.lab.views.votes import CHOICES, TWINS, Choice, coupling_of, route_image
 from torchcaps.routing import Routing
 
 
@@ -30,18 +29,33 @@ def test_votes_returns_every_iteration_of_the_network(
     torch.testing.assert_close(first, torch.full_like(first, 0.1))
 
 
-@pytest.mark.parametrize("routing", CHOICES)
+@pytest.mark.parametrize(
+    "choice", [*CHOICES.values(), *TWINS.values()], ids=lambda choice: "-".join(choice.network)
+)
 def test_agreement_decides_the_next_couplings(
-    store: ModelStore, seven: list[list[float]], routing: str
+    store: ModelStore, seven: list[list[float]], choice: Choice
 ) -> None:
-    routed = route_image(store, VotesRequest(image=seven, routing=routing))  # type: ignore[arg-type]
+    routed = route_image(store, choice, seven)
     logits = torch.zeros(())
     for step, after in zip(routed.steps, routed.steps[1:]):
         agreement = routed.agreement(step)
-        if routing == "dynamic":
+        if choice.measure == "scalar product":
             logits = logits + agreement
-        elif routing == "kmeans":
-            logits = agreement / 0.1
+        elif choice.measure == "cosine":
+            logits = agreement / routed.routing.temperature  # type: ignore[operator]
         else:
             logits = agreement + step.activation[0, 0].log()
         torch.testing.assert_close(logits.softmax(1), coupling_of(after), atol=1e-4, rtol=1e-3)
+
+
+def test_twins_are_routed_as_each_was_trained(
+    post: Callable[..., dict[str, Any]], store: ModelStore, seven: list[list[float]]
+) -> None:
+    twins = post("twins", image=seven)["twins"]
+    assert [twin["routing"] for twin in twins] == ["dynamic", "em", "kmeans", "heinsen"]
+    for twin in twins:
+        network = store[twin["model"], twin["data"]]
+        scores = network.model(network.prepare(seven)).scores[0].detach()
+        last = torch.tensor(twin["iterations"][-1]["activation"])
+        torch.testing.assert_close(last, scores, atol=2e-4, rtol=1e-3)
+        assert twin["shown"][0] == int(scores.argmax())

@@ -24,8 +24,8 @@ from torchcaps.lab.schemas.requests import (
     WorldName,
 )
 from torchcaps.lab.schemas.responses import (
+    AttackCurve,
     AttackResponse,
-    AttackResult,
     CapsulePair,
     ClassNames,
     ClassScores,
@@ -52,9 +52,11 @@ from torchcaps.lab.schemas.responses import (
     ToysResponse,
     TrainingViews,
     TweakResponse,
+    TwinsResponse,
     VotesIteration,
     VotesResponse,
     WholeShape,
+    to_bytes,
     to_json,
     to_list,
 )
@@ -72,9 +74,9 @@ from torchcaps.lab.schemas.run import (
 __all__ = [
     "DIGIT_SIZE",
     "NUM_CLASSES",
+    "AttackCurve",
     "AttackRequest",
     "AttackResponse",
-    "AttackResult",
     "AttackedImage",
     "CapsulePair",
     "ClassMap",
@@ -123,11 +125,13 @@ __all__ = [
     "TrainingViews",
     "TweakRequest",
     "TweakResponse",
+    "TwinsResponse",
     "VotesIteration",
     "VotesRequest",
     "VotesResponse",
     "WholeShape",
     "WorldName",
+    "to_bytes",
     "to_json",
     "to_list",
 ]

@@ -76,7 +76,7 @@ class VotesRequest(Request):
     """A digit, and the routing to apply to its votes."""
 
     image: DigitImage
-    routing: Literal["dynamic", "em", "kmeans"] = "dynamic"
+    routing: Literal["dynamic", "em", "kmeans", "heinsen"] = "dynamic"
 
 
 class ToyRequest(Request):
@@ -124,7 +124,7 @@ class ClustersRequest(Request):
 
 
 class AttackRequest(Request):
-    """A digit, and how much each pixel may change."""
+    """A digit, and how to attack it: one step of the gradient's sign, or several."""
 
     image: DigitImage
-    epsilon: Annotated[float, Field(strict=True, ge=0, le=0.5, allow_inf_nan=False)]
+    method: Literal["fgsm", "pgd"] = "fgsm"

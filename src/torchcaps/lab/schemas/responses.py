@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor
+from torch import Tensor, uint8
 
 # Lists rather than tuples: not every OpenAPI client understands the schema of a tuple.
 TwoClasses = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -103,9 +104,15 @@ class DrawResponse(Response):
 
 
 class TweakResponse(Response):
-    """The reconstruction from a pose."""
+    """The reconstruction from a pose, and from that pose with one number changed.
+
+    `strips` has an image for each number and each of `offsets`, which are added to it: bytes row by row in
+    base64.
+    """
 
     reconstruction: Image
+    offsets: Row
+    strips: str
 
 
 class CapsulePair(Response):
@@ -146,18 +153,23 @@ class VotesIteration(Response):
 
 
 class VotesResponse(Response):
-    """How well the votes of a network's last layer agree with the classes, in each iteration of a routing.
+    """How well the votes of a network's last layer agree with the classes, in each iteration of its routing.
 
-    `measure` names what the routing calls agreement. `trained` says whether the network was trained with this
-    routing; otherwise its activations mean nothing.
+    `measure` names what the routing calls agreement.
     """
 
+    routing: str
     measure: str
-    trained: bool
     model: str
     data: str
     shown: list[int]
     iterations: list[VotesIteration]
+
+
+class TwinsResponse(Response):
+    """The same for each of several networks that differ in their routing."""
+
+    twins: list[VotesResponse]
 
 
 class TrainingViews(Response):
@@ -289,21 +301,27 @@ class ClustersResponse(Response):
     iterations: list[ClustersIteration]
 
 
-class AttackResult(Response):
-    """The predicted class before and after the attack, and the attacked image."""
+class AttackCurve(Response):
+    """What one network makes of the attacked images, one for each ε.
+
+    `changes_at` is the smallest ε with another prediction than `before`, or `null`. `scores` has a row for
+    each ε; `images` are bytes row by row in base64.
+    """
 
     before: int
-    after: int
-    scores: Row
-    image: Image
-    perturbation: Image
+    after: list[int]
+    changes_at: float | None
+    scores: Matrix
+    images: str
 
 
 class AttackResponse(Response):
     """The same attack on both networks."""
 
-    capsules: AttackResult
-    cnn: AttackResult
+    epsilons: Row
+    steps: int
+    capsules: AttackCurve
+    cnn: AttackCurve
 
 
 def to_list(values: Tensor, digits: int = 4) -> Any:
@@ -314,6 +332,16 @@ def to_list(values: Tensor, digits: int = 4) -> Any:
     [[0.3333, 1.0]]
     """
     return values.detach().double().numpy().round(digits).tolist()
+
+
+def to_bytes(images: Tensor) -> str:
+    """Numbers from 0 to 1 as bytes in base64: many images as JSON numbers would be five times as large.
+
+    >>> import torch
+    >>> to_bytes(torch.tensor([0.0, 1.0]))
+    'AP8='
+    """
+    return b64encode((images.detach().clamp(0, 1) * 255).round().to(uint8).numpy().tobytes()).decode()
 
 
 def to_json(response: Response) -> bytes:

@@ -19,11 +19,13 @@ from torchcaps.lab.schemas import (
     FieldCenters,
     TweakRequest,
     TweakResponse,
+    to_bytes,
     to_list,
 )
 from torchcaps.models import Model
 
 MODEL = ("capsnet_small", "mnist")
+OFFSETS = [step / 20 for step in range(-5, 6)]
 
 
 def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
@@ -103,12 +105,20 @@ def couplings(inspection: Inspection) -> list[Any]:
 
 @torch.no_grad()
 def reconstruct(store: ModelStore, request: TweakRequest) -> TweakResponse:
-    """The decoder's image for the class capsule `target` with the requested pose."""
-    model = store[MODEL].model
-    pose = torch.zeros(1, model.num_classes, len(request.pose))
-    pose[0, request.target] = torch.tensor(request.pose)
-    image = model.reconstruct(Capsules.from_vectors(pose), torch.tensor([request.target]))
-    return TweakResponse(reconstruction=to_list(image[0, 0]))
+    """The decoder's images for a pose of the class capsule `target`, and with one number of it changed.
+
+    The range and the steps are those of Figure 4 of Sabour et al. 2017.
+    """
+    model, pose = store[MODEL].model, torch.tensor(request.pose)
+    size = len(pose)
+    changes = torch.tensor(OFFSETS)[:, None] * torch.eye(size)[:, None]  # [dimensions, offsets, pose]
+    changed = torch.cat([pose[None], (pose + changes).flatten(0, 1)])
+    poses = torch.zeros(len(changed), model.num_classes, size)
+    poses[:, request.target] = changed
+    images = model.reconstruct(Capsules.from_vectors(poses), torch.full((len(changed),), request.target))
+    return TweakResponse(
+        reconstruction=to_list(images[0, 0]), offsets=OFFSETS, strips=to_bytes(images[1:, 0])
+    )
 
 
 def warm_up(store: ModelStore) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from torchcaps.lab.introspection import inspect_last_layer
 from torchcaps.lab.model_store import ModelKey, ModelStore
-from torchcaps.lab.schemas import VotesIteration, VotesRequest, VotesResponse, to_list
-from torchcaps.routing import EMRouting, KMeansRouting, Routing, RoutingOutput, create_routing
+from torchcaps.lab.schemas import (
+    DrawRequest,
+    TwinsResponse,
+    VotesIteration,
+    VotesRequest,
+    VotesResponse,
+    to_list,
+)
+from torchcaps.routing import EMRouting, HeinsenRouting, KMeansRouting, Routing, RoutingOutput
 from torchcaps.routing.kmeans import unit
 from torchcaps.votes import Votes, agreement
 
@@ -19,24 +26,25 @@ SHOWN_CLASSES = 3
 
 
 class Choice(NamedTuple):
-    """A routing that can be chosen.
-
-    Attributes:
-        network: whose votes are routed.
-        measure: what the routing calls agreement.
-        options: of a routing that replaces the network's own; `None` for the one it was trained with.
-    """
+    """A network and what its routing calls agreement."""
 
     network: ModelKey
     measure: str
-    options: dict[str, Any] | None = None
 
 
-# No network that was trained with k-means comes with the package. At this temperature clusters form.
+MEASURES = {
+    "dynamic": "scalar product",
+    "em": "log density",
+    "kmeans": "cosine",
+    "heinsen": "log density",
+}
+# Twins: the same network but for routing and poses, trained on the same images with the same number of steps.
+TWINS = {name: Choice(("capsule_head", f"mnist-twin-{name}"), measure) for name, measure in MEASURES.items()}
+# Of the routings that another network of the lab was trained with, that network; of the others, the twin.
 CHOICES = {
-    "dynamic": Choice(("capsnet_small", "mnist"), "scalar product"),
-    "em": Choice(("matrix_capsnet_small", "mnist"), "log density"),
-    "kmeans": Choice(("capsnet_small", "mnist"), "cosine", {"metric": "cosine", "temperature": 0.1}),
+    **TWINS,
+    "dynamic": Choice(("capsnet_small", "mnist"), MEASURES["dynamic"]),
+    "em": Choice(("matrix_capsnet_small", "mnist"), MEASURES["em"]),
 }
 
 
@@ -69,43 +77,51 @@ class Routed(NamedTuple):
 
 @torch.no_grad()
 def route(store: ModelStore, request: VotesRequest) -> VotesResponse:
-    """Route the votes for a digit; return the agreements of all votes for the three best classes."""
+    """Route the votes for a digit with one network."""
     choice = CHOICES[request.routing]
-    routed = route_image(store, request)
-    mean = [mean_agreement(routed, step) for step in routed.steps]
-    trained = choice.options is None
-    score = routed.steps[-1].activation[0, 0] if trained else mean[-1]
-    shown = score.argsort(descending=True)[:SHOWN_CLASSES]
+    return describe(request.routing, choice, route_image(store, choice, request.image))
+
+
+@torch.no_grad()
+def compare(store: ModelStore, request: DrawRequest) -> TwinsResponse:
+    """Route the votes for a digit with each of the twins."""
+    return TwinsResponse(
+        twins=[
+            describe(name, choice, route_image(store, choice, request.image))
+            for name, choice in TWINS.items()
+        ]
+    )
+
+
+def describe(routing: str, choice: Choice, routed: Routed) -> VotesResponse:
+    """The agreements of all votes for the three best classes."""
+    shown = routed.steps[-1].activation[0, 0].argsort(descending=True)[:SHOWN_CLASSES]
     return VotesResponse(
+        routing=routing,
         measure=choice.measure,
-        trained=trained,
         model=choice.network[0],
         data=choice.network[1],
         shown=shown.tolist(),
         iterations=[
             VotesIteration(
                 activation=to_list(step.activation[0, 0]),
-                agreement=to_list(average),
+                agreement=to_list(mean_agreement(routed, step)),
                 share=to_list(routed.weight(step).sum(0) / routed.weight(step).sum()),
                 agreements=to_list(routed.agreement(step).T[shown], 3),
                 couplings=to_list(coupling_of(step).T[shown], 3),
             )
-            for step, average in zip(routed.steps, mean)
+            for step in routed.steps
         ],
     )
 
 
 @torch.no_grad()
-def route_image(store: ModelStore, request: VotesRequest) -> Routed:
-    """Run the network up to its last layer, and route the votes; the network's own number of iterations."""
-    choice = CHOICES[request.routing]
+def route_image(store: ModelStore, choice: Choice, image: list[list[float]]) -> Routed:
+    """Run the network up to its last layer, and route the votes as the network does."""
     network = store[choice.network]
-    _, layer, children = inspect_last_layer(network.model, network.prepare(request.image))
-    routing = layer.routing
-    if choice.options is not None:
-        routing = create_routing(request.routing, iterations=routing.iterations, **choice.options)
+    _, layer, children = inspect_last_layer(network.model, network.prepare(image))
     votes, activation = layer.votes(children), children.activation.flatten(1)
-    return Routed(routing, votes, activation, routing.history(votes, activation))
+    return Routed(layer.routing, votes, activation, layer.routing.history(votes, activation))
 
 
 def measure_agreement(routing: Routing, votes: Votes, activation: Tensor, step: RoutingOutput) -> Tensor:
@@ -113,12 +129,13 @@ def measure_agreement(routing: Routing, votes: Votes, activation: Tensor, step: 
 
     - dynamic routing: the scalar product of vote and class capsule, :math:`\langle \hat u_{ij}, v_j \rangle`;
     - k-means: their cosine;
-    - EM: the logarithm of the density of the class's Gaussian at the vote, :math:`\ln p_j(V_{ij})`.
+    - EM and the routing of Heinsen 2019: the logarithm of the density of the class's Gaussian at the vote,
+      :math:`\ln p_j(V_{ij})`.
     """
     vote = votes.tensor()
     if isinstance(routing, KMeansRouting):
         return agreement(unit(vote), unit(step.pose))[0, 0]
-    if not isinstance(routing, EMRouting):
+    if not isinstance(routing, (EMRouting, HeinsenRouting)):
         return agreement(vote, step.pose)[0, 0]
     assert step.coupling is not None
     weight = step.coupling * votes.gather(activation).unsqueeze(-1)

@@ -9,6 +9,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from torchcaps.models import list_pretrained
+from torchcaps.models.registry import takes_pretrained
 
 # Numbers of papers and public code as they print them, by model and data.
 PUBLISHED = {
@@ -132,7 +133,7 @@ def shipped() -> str:
     """The table of weights that come with the package."""
     rows = [
         [
-            f'`create_model("{entry["model"]}", pretrained="{entry["data"]}")`',
+            to_load(entry["model"], entry["data"]),
             f"{entry['bytes'] / 1e6:.1f} MB",
             f"{100 * entry['metrics']['test']['error']:.2f}",
             f"`{entry['sha256'][:12]}`",
@@ -144,6 +145,17 @@ def shipped() -> str:
         "weights, on all test images.\n\n"
     )
     return text + markdown(["to load", "size", "error", "sha256"], rows) if rows else ""
+
+
+def to_load(model: str, data: str) -> str:
+    """The call that loads shipped weights.
+
+    >>> to_load("capsnet_small", "mnist")
+    '`create_model("capsnet_small", pretrained="mnist")`'
+    """
+    if takes_pretrained(model):  # then the option is about the weights of its backbone
+        return f'`load_weights(pretrained_path("{model}", "{data}"))`'
+    return f'`create_model("{model}", pretrained="{data}")`'
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:

@@ -29,7 +29,7 @@ SAMPLE = 500
 TRAINED = ("sha256", "epochs", "seconds")
 
 
-def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
+def ship(run: str | Path, folder: Path = FOLDER, *, variant: str | None = None) -> dict[str, Any]:
     """Add a run's weights to the package, in half precision, and test them.
 
     Half precision halves the download; the numbers in the index are those of the halved weights. Nothing in
@@ -38,9 +38,10 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
     Args:
         run: folder of a run that has ended, made from a recipe that comes with torchcaps.
         folder: of the weights, with its `index.json`.
+        variant: tells apart several weights of one model and data set: they are named `data-variant`.
 
     Returns:
-        The entry of the index.
+        The entry of the index; its `data` is the name of the weights, `load` has that of the data set.
 
     Raises:
         RunError: the run has not ended, no shipped recipe makes it, or the weights are too large.
@@ -57,7 +58,7 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
     }
     if not all(bool(tensor.isfinite().all()) for tensor in halves.values()):
         raise RunError(f"{run}: some weights are too large for half precision")
-    data = recipe.data.name
+    data = recipe.data.name if variant is None else f"{recipe.data.name}-{variant}"
     file = f"{recipe.model.name}-{data}.safetensors"
     with TemporaryDirectory() as temporary_folder:
         written = Path(temporary_folder) / file
@@ -75,7 +76,11 @@ def ship(run: str | Path, folder: Path = FOLDER) -> dict[str, Any]:
             "trained": {name: result[name] for name in TRAINED},
             "metrics": evaluate_all(model, card, recipe),
             "sample": sample_of(model, card, load_split(recipe.data, eval_split(recipe.data))),
-            "load": {"name": data, "split": eval_split(recipe.data), "options": recipe.data.options},
+            "load": {
+                "name": recipe.data.name,
+                "split": eval_split(recipe.data),
+                "options": recipe.data.options,
+            },
         }
         with replaced_on_success(folder / file) as temporary:
             temporary.write_bytes(written.read_bytes())

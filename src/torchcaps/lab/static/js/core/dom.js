@@ -34,6 +34,7 @@ const SHAPES = {
   play: "M3 1.5v11l9-5.5z",
   pause: "M3 1.5h3v11H3zM8 1.5h3v11H8z",
   back: "M10.5 1.5v11L4 7zM2.5 1.5H4v11H2.5z",
+  reset: "M7 2.5V0.5L3.5 3.5L7 6.5V4.3a3.4 3.4 0 1 1-3.4 3.4H1.8A5.2 5.2 0 1 0 7 2.5z",
   forward: "M3.5 1.5v11L10 7zM10 1.5h1.5v11H10z",
 };
 

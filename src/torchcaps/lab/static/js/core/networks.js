@@ -34,6 +34,8 @@ export function networkText(network) {
   return parts.join(" · ");
 }
 
+// Variants are named data-variant.
 function dataName(data) {
-  return { mnist: "MNIST", multimnist: "MultiMNIST", toys: t("toys"), shapes: t("shapes"), faces: t("faces") }[data] ?? data;
+  const name = data.split("-")[0];
+  return { mnist: "MNIST", multimnist: "MultiMNIST", toys: t("toys"), shapes: t("shapes"), faces: t("faces") }[name] ?? name;
 }

@@ -1,58 +1,121 @@
-// View 7: the fast gradient sign method against each network.
+// View 7: scores against the size of an attack, for each network.
 
 import { latestOnly } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
-import { keepSettings, numberOf } from "../core/settings.js";
+import { unpack } from "../core/pixels.js";
+import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
+import { createChoices } from "../widgets/choices.js";
+import { createLineChart } from "../widgets/line_chart.js";
 import { createSlider } from "../widgets/slider.js";
 
-const NAMES = { capsules: "Capsules", cnn: "CNN" };
-const HINTS = { capsules: "lengths, each from 0 to 1", cnn: "scores that add up to 1" };
 const MODELS = { capsules: "shared_capsnet", cnn: "pooled_cnn" };
+const METHODS = [["fgsm", "FGSM"], ["pgd", "PGD"]];
+const [MAX, SIZE] = [0.5, 28];
 
 export function create(stage) {
+  const names = { capsules: t("Capsules"), cnn: t("CNN") };
+  const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("scores that add up to 1") };
   const epsilon = createSlider({
-    label: "ε, the maximum change of a pixel", min: 0, max: 0.5, step: 0.01, value: numberOf("attack", "epsilon", [0, 0.5], 0.1),
-    format: (value) => `${value.toFixed(2)} of 1`, onInput: send,
+    label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.1),
+    format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },
   });
-  const original = figure(createImage({ label: "Your drawing", resolution: 168 }), "Your drawing");
-  const networks = Object.keys(NAMES).map((key) => ({
+  const method = createChoices({
+    label: t("Attack"), options: METHODS, value: settingOf("attack", "method", METHODS.map(([key]) => key), "fgsm"), onChange: send,
+  });
+  const original = figure(createImage({ label: t("Your drawing"), resolution: 168 }), t("Your drawing"));
+  const headline = createVerdict();
+  const explanation = h("p", { class: "soft small" });
+  const networks = Object.keys(names).map((key) => ({
     key,
-    attacked: figure(createImage({ label: `Attacked image for ${NAMES[key]}` }), "Attacked image"),
-    change: figure(createImage({ label: "Change of each pixel", smooth: false }), "Change, amplified"),
+    attacked: figure(createImage({ label: t("Attacked image for {network}", { network: names[key] }) }), t("Attacked image")),
+    change: figure(createImage({ label: t("Change of each pixel"), smooth: false }), t("Change, amplified")),
     verdict: createVerdict(),
-    bars: createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: `Scores of ${NAMES[key]} under attack` }),
+    chart: createLineChart({
+      label: t("{network}: score of the first prediction and of its strongest rival, against ε", { network: names[key] }),
+      xTitle: "ε", y: [0, 1], onPick: pick,
+    }),
+    bars: createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: t("Scores of {network} under attack", { network: names[key] }) }),
   }));
   let version = -1;
+  let shown = null; // { response, image, images: { capsules, cnn } }
 
   stage.append(
-    h("div", { class: "w12 toolbar" }, original.element, h("div", { class: "tool grow" }, epsilon.element)),
-    ...networks.map(({ key, attacked, change, verdict, bars }) =>
-      card("w6 result", NAMES[key], HINTS[key],
-        verdict.element, h("div", { class: "pair" }, attacked.element, change.element), bars.element,
+    h("div", { class: "w12 toolbar" }, original.element, method.element, h("div", { class: "tool grow" }, epsilon.element)),
+    h("div", { class: "w12 result" }, headline.element, explanation),
+    ...networks.map(({ key, attacked, change, verdict, chart, bars }) =>
+      card("w6 result", names[key], hints[key],
+        verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
+        h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element,
         networkLine(MODELS[key], "mnist").element)),
     h("p", { class: "w12 soft small result" },
-      "These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too."),
+      t("These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.")),
   );
 
   const notice = createImageNotice(stage);
   const query = latestOnly("api/attack", stage, (response, body) => {
     if (body.image === currentImage()) version = imageVersion();
-    for (const { key, attacked, change, verdict, bars } of networks) {
-      const { before, after, scores, image } = response[key];
-      attacked.draw(ink(image));
-      change.draw(signed(relativeChange(image, body)));
-      const changed = before !== after;
-      bars.update(scores, { [after]: changed ? "var(--second)" : "var(--accent)" });
-      verdict.set(changed ? `${before} → ${after}` : String(after),
-        `prediction ${changed ? "changed" : "unchanged"} at ε = ${body.epsilon.toFixed(2)}`);
-      verdict.element.classList.toggle("wrong", changed);
-    }
+    shown = {
+      response, image: body.image,
+      images: Object.fromEntries(networks.map(({ key }) => [key, unpack(response[key].images, SIZE)])),
+    };
+    const step = response.epsilons[1];
+    epsilon.input.step = step;
+    epsilon.set(Math.round(epsilon.value / step) * step);
+    const { big, words } = describeFirst(response, names);
+    headline.set(big, words);
+    explanation.textContent = body.method === "fgsm"
+      ? t("FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.", { step })
+      : t("PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.", { count: response.steps, step });
+    draw();
   }, notice);
+
+  function draw() {
+    if (!shown) return;
+    const { response, image, images } = shown;
+    const { epsilons } = response;
+    const at = nearest(epsilons, epsilon.value);
+    for (const { key, attacked, change, verdict, chart, bars } of networks) {
+      const { before, after, scores, changes_at: changesAt } = response[key];
+      const rivals = scores.map((row) => strongest(row, before));
+      const now = images[key][at];
+      attacked.draw(ink(now));
+      change.draw(signed(relativeChange(now, image, epsilons[at])));
+      const changed = before !== after[at];
+      bars.update(scores[at], { [after[at]]: changed ? "var(--second)" : "var(--accent)" }, scores[0]);
+      verdict.set(changed ? `${before} → ${after[at]}` : String(after[at]),
+        t(changed ? "prediction changed at ε = {epsilon}" : "prediction unchanged at ε = {epsilon}", { epsilon: epsilons[at].toFixed(2) }));
+      verdict.element.classList.toggle("wrong", changed);
+      chart.show({
+        x: epsilons,
+        at,
+        lines: [
+          { name: t("first prediction, {digit}", { digit: before }), values: scores.map((row) => row[before]), kind: "one" },
+          { name: t("strongest other digit"), values: rivals.map(({ score }) => score), kind: "two" },
+        ],
+        marks: changesAt === null ? [] : [{ x: changesAt, text: t("changes at {epsilon}", { epsilon: changesAt.toFixed(2) }) }],
+        describe: (index) => t("ε = {epsilon}: {before} has {score}, {rival} has {second}", {
+          epsilon: epsilons[index].toFixed(2), before, score: scores[index][before].toFixed(2),
+          rival: rivals[index].digit, second: rivals[index].score.toFixed(2),
+        }),
+      });
+    }
+  }
+
+  function pick(index) {
+    epsilon.set(shown.response.epsilons[index]);
+    keep();
+    draw();
+  }
+
+  function keep() {
+    keepSettings("attack", { method: method.value, epsilon: epsilon.value });
+  }
 
   function send() {
     if (!currentImage()) {
@@ -60,14 +123,45 @@ export function create(stage) {
       return;
     }
     original.draw(ink(currentImage()));
-    keepSettings("attack", { epsilon: epsilon.value });
-    query({ image: currentImage(), epsilon: epsilon.value });
+    keep();
+    query({ image: currentImage(), method: method.value });
   }
 
   return { show: () => version !== imageVersion() && send() };
 }
 
+// Which network changes its prediction first.
+function describeFirst({ epsilons, capsules, cnn }, names) {
+  const [one, two] = [capsules.changes_at, cnn.changes_at];
+  const text = (value) => value.toFixed(2);
+  if (one === null && two === null) {
+    return { big: t("Neither changes"), words: t("No prediction changes up to ε = {last}.", { last: text(epsilons[epsilons.length - 1]) }) };
+  }
+  if (one === two) return { big: t("Both at once"), words: t("Both predictions change at ε = {one}.", { one: text(one) }) };
+  const capsulesFirst = two === null || (one !== null && one < two);
+  const [first, later] = capsulesFirst ? [one, two] : [two, one];
+  const [network, other] = capsulesFirst ? [names.capsules, names.cnn] : [names.cnn, names.capsules];
+  const values = { network, other, first: text(first), last: text(epsilons[epsilons.length - 1]) };
+  return {
+    big: t("{network} first", values),
+    words: later === null
+      ? t("For this drawing, {network} changes its prediction at ε = {first}, {other} does not up to {last}.", values)
+      : t("For this drawing, {network} changes its prediction at ε = {first}, {other} at {later}.", { ...values, later: text(later) }),
+  };
+}
+
+function nearest(values, wanted) {
+  const distances = values.map((value) => Math.abs(value - wanted));
+  return distances.indexOf(Math.min(...distances));
+}
+
+function strongest(scores, except) {
+  const others = scores.map((score, digit) => (digit === except ? -Infinity : score));
+  const score = Math.max(...others);
+  return { digit: others.indexOf(score), score };
+}
+
 // The actual change relative to ε: less than 1 where a pixel was clipped to white or black.
-function relativeChange(attacked, { image, epsilon }) {
+function relativeChange(attacked, image, epsilon) {
   return attacked.map((row, y) => row.map((value, x) => (epsilon ? (value - image[y][x]) / epsilon : 0)));
 }

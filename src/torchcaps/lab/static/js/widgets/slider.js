@@ -9,7 +9,8 @@ export function createSlider({ label, min, max, step, value, format = String, on
   const id = `slider-${count}`;
   const input = h("input", { type: "range", id, min, max, step, value });
   const shown = h("span", { class: "value", "aria-hidden": "true" }); // the input is announced instead
-  const element = h("div", { class: `slider ${kind}`.trim() }, h("label", { for: id }, label), shown, input);
+  const home = h("i", { class: "home", hidden: true }); // marks a value to come back to
+  const element = h("div", { class: `slider ${kind}`.trim() }, h("label", { for: id }, label), shown, input, home);
 
   function refresh() {
     const now = Number(input.value);
@@ -32,6 +33,11 @@ export function createSlider({ label, min, max, step, value, format = String, on
     input,
     get value() {
       return Number(input.value);
+    },
+    // Shows a mark at this value.
+    mark(first) {
+      home.hidden = false;
+      home.style.setProperty("--at", (first - input.min) / (input.max - input.min || 1));
     },
     // Moves the slider without calling onInput.
     set(next, limits = null) {

@@ -1,5 +1,6 @@
 // All Chinese texts, by the English ones; a file for each view.
 
+import attack from "./attack.js";
 import compare from "./compare.js";
 import draw from "./draw.js";
 import overlap from "./overlap.js";
@@ -7,6 +8,10 @@ import page from "./page.js";
 import parts from "./parts.js";
 import run from "./run.js";
 import tour from "./tour.js";
+import tweak from "./tweak.js";
+import votes from "./votes.js";
 import widgets from "./widgets.js";
 
-export default { ...page, ...widgets, ...tour, ...draw, ...overlap, ...parts, ...compare, ...run };
+export default {
+  ...page, ...widgets, ...tour, ...draw, ...tweak, ...overlap, ...votes, ...parts, ...attack, ...compare, ...run,
+};

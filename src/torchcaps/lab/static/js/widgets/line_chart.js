@@ -1,0 +1,101 @@
+// Lines over a common axis, with numbered axes, a legend, marks, and the values under the pointer.
+
+import { numberText, ticks } from "../core/scale.js";
+import { h, svg } from "../core/dom.js";
+
+const [MIN_WIDTH, MAX_WIDTH] = [300, 760];
+const [LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 22, 42];
+
+// y: [low, high], or null for the range of the values.
+// onPick(index), if given: a click or a drag on the chart chooses the nearest value.
+export function createLineChart({ label, xTitle, y: limits = null, height = 200, format = numberText, onPick = null }) {
+  const grid = svg("g", { class: "grid" });
+  const drawn = svg("g", { class: "lines" });
+  const marked = svg("g", { class: "marks" });
+  const guide = svg("line", { class: "guide", y1: TOP, y2: height - BOTTOM });
+  const picture = svg("svg", { class: "line-chart", role: "img", "aria-label": label }, grid, marked, guide, drawn);
+  const legend = h("p", { class: "line-legend" });
+  const readout = h("p", { class: "readout", "aria-hidden": "true" });
+  const element = h("figure", { class: onPick ? "chart pickable" : "chart" }, legend, picture, readout);
+  let data = null;
+  let place = null; // { x, xs }: the scale, and where the values stand
+  let hovered = null;
+
+  // x: numbers; lines: [{ name, values, kind, band: [[low, high], …] or none }]; marks: [{ x, text, kind }];
+  // at: the index of the current value; describe(index) -> the text of the values.
+  function show(next) {
+    data = next;
+    draw();
+  }
+
+  function draw() {
+    const { x: numbers, lines, marks = [], at } = data;
+    const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, element.clientWidth || MAX_WIDTH));
+    const all = lines.flatMap(({ values, band }) => [...values, ...(band ?? []).flat()]);
+    const [low, high] = limits ?? [Math.min(...all), Math.max(...all)];
+    const [first, last] = [numbers[0], numbers[numbers.length - 1]];
+    const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (width - LEFT - RIGHT);
+    const y = (value) => height - BOTTOM - ((value - low) / (high - low || 1)) * (height - TOP - BOTTOM);
+    place = { width, xs: numbers.map(x) };
+    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    grid.replaceChildren(
+      ...ticks(low, high, 4).flatMap((value) => [
+        svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+        svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
+      ]),
+      ...ticks(first, last, width > 500 ? 10 : 6).flatMap((value) => [
+        svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
+        svg("text", { x: x(value), y: height - BOTTOM + 19, "text-anchor": "middle" }, numberText(value)),
+      ]),
+      svg("text", { x: width - RIGHT, y: height - 5, "text-anchor": "end", class: "axis-name" }, `${xTitle} →`),
+    );
+    marked.replaceChildren(...marks.flatMap((mark) => {
+      const left = x(mark.x) > width * 0.7;
+      return [
+        svg("line", { x1: x(mark.x), x2: x(mark.x), y1: TOP - 4, y2: height - BOTTOM, class: mark.kind ?? "" }),
+        svg("text", { x: x(mark.x) + (left ? -5 : 5), y: TOP - 7, "text-anchor": left ? "end" : "start" }, mark.text ?? ""),
+      ];
+    }));
+    drawn.replaceChildren(...lines.flatMap(({ values, kind, band }) => [
+      ...(band ? [svg("path", { class: `band ${kind}`, d: outline(band, numbers, x, y) })] : []),
+      svg("polyline", { class: kind, points: values.map((value, index) => `${x(numbers[index])},${y(value)}`).join(" ") }),
+      svg("circle", { class: kind, r: 5, cx: x(numbers[at]), cy: y(values[at]) }),
+    ]));
+    legend.replaceChildren(...lines.map(({ name, kind }) => h("span", { class: `line-key ${kind}` }, name)));
+    refresh();
+  }
+
+  function refresh() {
+    const index = hovered ?? data.at;
+    guide.setAttribute("x1", place.xs[index]);
+    guide.setAttribute("x2", place.xs[index]);
+    readout.textContent = data.describe(index);
+  }
+
+  function nearest(event) {
+    const box = picture.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * place.width;
+    const distances = place.xs.map((value) => Math.abs(value - at));
+    return distances.indexOf(Math.min(...distances));
+  }
+
+  picture.addEventListener("pointermove", (event) => {
+    if (!data) return;
+    hovered = nearest(event);
+    if (onPick && event.buttons) onPick(hovered);
+    refresh();
+  });
+  picture.addEventListener("pointerleave", () => {
+    hovered = null;
+    if (data) refresh();
+  });
+  if (onPick) picture.addEventListener("pointerdown", (event) => data && event.button === 0 && onPick(nearest(event)));
+
+  return { element, show };
+}
+
+function outline(band, numbers, x, y) {
+  const lower = band.map(([low], index) => `${x(numbers[index])} ${y(low)}`);
+  const upper = band.map(([, high], index) => `${x(numbers[index])} ${y(high)}`).reverse();
+  return `M${[...lower, ...upper].join("L")}Z`;
+}

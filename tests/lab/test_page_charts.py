@@ -1,0 +1,146 @@
+"""Charts of the page: numbers on the axes, values under the pointer, and sentences that say what is drawn."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.browser import Visit
+
+pytest_plugins = ["support.browser_fixtures"]
+
+
+@pytest.fixture
+def visit(browser: Any, lab: str) -> Iterator[Visit]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield Visit(page, lab, "charts")
+    page.close()
+
+
+def axis_numbers(chart: Any, anchor: str) -> list[float]:
+    texts = chart.locator(f'.grid text[text-anchor="{anchor}"]:not(.axis-name)').all_text_contents()
+    return [float(text.replace("−", "-").rstrip(" %")) for text in texts]
+
+
+def expected_headline(answer: dict[str, Any]) -> str:
+    first = {"Capsules": answer["capsules"]["changes_at"], "CNN": answer["cnn"]["changes_at"]}
+    changed = {name: at for name, at in first.items() if at is not None}
+    if not changed:
+        return "Neither changes"
+    if len(changed) == 2 and first["Capsules"] == first["CNN"]:
+        return "Both at once"
+    return f"{min(changed, key=lambda name: changed[name])} first"
+
+
+@pytest.mark.parametrize("method", ["FGSM", "PGD"])
+def test_the_headline_names_the_network_that_changes_first(visit: Visit, method: str) -> None:
+    for digit in (0, 1, 4, 7):
+        draw = visit.open("draw")
+        visit.response_to("draw", draw.get_by_role("button", name=f"Example of {digit}").click)
+        answer = visit.response_to("attack", lambda: visit.open(f"attack?method={method.lower()}"))
+        view = visit.page.locator("#view-attack")
+        big, words = view.locator(".verdict").first.locator("b, span").all_inner_texts()
+        assert big == expected_headline(answer)
+        for network in ("capsules", "cnn"):
+            at = answer[network]["changes_at"]
+            assert f"{answer['epsilons'][-1] if at is None else at:.2f}" in words
+    assert visit.errors == []
+
+
+def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> None:
+    visit.open("draw")
+    answer = visit.response_to("attack", lambda: visit.open("attack"))
+    view = visit.page.locator("#view-attack")
+    for index, network in enumerate(("capsules", "cnn")):
+        chart, curve = view.locator(".chart").nth(index), answer[network]
+        assert axis_numbers(chart, "middle")[:2] == [0, 0.05]
+        assert axis_numbers(chart, "end") == [0, 0.5, 1] or len(axis_numbers(chart, "end")) >= 4
+        marks = chart.locator(".marks text").all_text_contents()
+        at = curve["changes_at"]
+        assert marks == ([] if at is None else [f"changes at {at:.2f}"])
+        chart.locator("svg").hover(position={"x": 300, "y": 80})
+        text = chart.locator(".readout").inner_text()
+        epsilon, score = re.match(r"ε = (.+): \d has ([\d.]+)", text).groups()  # type: ignore[union-attr]
+        row = answer["epsilons"].index(pytest.approx(float(epsilon)))
+        assert 0 < row < len(curve["scores"]) - 1
+        assert float(score) == pytest.approx(curve["scores"][row][curve["before"]], abs=6e-3)
+
+
+def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(visit: Visit) -> None:
+    visit.open("draw")
+    answer = visit.response_to("attack", lambda: visit.open("attack"))
+    view = visit.page.locator("#view-attack")
+    view.locator(".chart svg").first.click(position={"x": 400, "y": 80})
+    epsilon = float(view.get_by_role("slider").input_value())
+    row = answer["epsilons"].index(pytest.approx(epsilon))
+    assert epsilon > 0.2
+    bars = view.get_by_role("list", name="Scores of CNN under attack").locator("li")
+    for digit, bar in enumerate(bars.all()):
+        before, now = bar.locator(".bar").evaluate(
+            "bar => [...bar.children].map((e) => parseFloat(e.style.width))"
+        )
+        assert before == pytest.approx(100 * answer["cnn"]["scores"][0][digit], abs=0.1)
+        assert now == pytest.approx(100 * answer["cnn"]["scores"][row][digit], abs=0.1)
+
+
+def test_a_click_on_a_picture_sets_one_number(visit: Visit) -> None:
+    view = visit.open("tweak")
+    sent: list[dict[str, Any]] = []
+    visit.page.on(
+        "request", lambda request: request.url.endswith("/tweak") and sent.append(request.post_data_json)
+    )
+    strips = view.locator(".picture-strip")
+    assert strips.count() == 16
+    box = strips.nth(4).bounding_box()
+    first = visit.response_to("tweak", lambda: strips.nth(4).click(position={"x": box["width"] / 2, "y": 9}))
+    visit.response_to("tweak", lambda: strips.nth(4).click(position={"x": box["width"] * 8.5 / 11, "y": 9}))
+    before, after = sent[0]["pose"], sent[-1]["pose"]
+    assert after[4] - before[4] == pytest.approx(first["offsets"][8], abs=1e-3)
+    assert before[:4] + before[5:] == after[:4] + after[5:]
+
+
+def test_each_slider_has_a_mark_at_its_first_value_and_its_own_reset(visit: Visit) -> None:
+    view = visit.open("tweak")
+    words = view.locator(".verdict .words")
+    start = words.inner_text()
+    slider = view.get_by_role("slider", name="Dimension 3", exact=True)
+    value, row = slider.input_value(), view.locator(".dimension:not(.offsets)").nth(2)
+    reset, mark = row.get_by_role("button", name="Reset dimension 3"), row.locator(".home")
+    limits = [float(slider.get_attribute(name)) for name in ("min", "max")]
+    share = float(mark.evaluate("mark => mark.style.getPropertyValue('--at')"))
+    assert limits[0] + share * (limits[1] - limits[0]) == pytest.approx(float(value), abs=0.01)
+    box = mark.bounding_box()
+    assert reset.is_disabled()
+    visit.response_to("tweak", lambda: slider.press("End"))
+    other = view.get_by_role("slider", name="Dimension 5", exact=True)
+    visit.response_to("tweak", lambda: other.press("PageUp"))
+    assert mark.bounding_box() == box
+    visit.response_to("tweak", reset.click)
+    assert slider.input_value() == value
+    assert words.inner_text() != start, "the other number stays changed"
+    visit.response_to("tweak", view.get_by_role("button", name="Reset all").click)
+    assert words.inner_text() == start
+
+
+def test_twins_are_side_by_side_with_their_own_axes(visit: Visit) -> None:
+    visit.open("draw")
+    twins = visit.response_to("twins", lambda: visit.open("votes"))["twins"]
+    view = visit.page.locator("#view-votes")
+    head, cards = view.locator(".twins-head"), view.locator(".twin")
+    assert cards.count() == 4
+    digits = {twin["shown"][0] for twin in twins}
+    expected = f"All four twins agree on {digits.pop()}." if len(digits) == 1 else "The twins differ"
+    assert expected in head.locator(".words").inner_text()
+    slider = head.get_by_role("slider", name="Iteration of the twins")
+    for at, key in ((0, "Home"), (2, "End")):
+        slider.press(key)
+        for card, twin in zip(cards.all(), twins, strict=True):
+            step, best = twin["iterations"][at], twin["shown"][0]
+            assert twin["measure"] in card.locator(".strips .grid text").all_text_contents()[-1]
+            assert len(axis_numbers(card.locator(".strips"), "middle")) >= 3
+            share = round(100 * step["share"][best])
+            assert f"iteration {at + 1}: {best} gets {share} %" in card.locator(".readout").inner_text()
+            winner = step["activation"].index(max(step["activation"]))
+            assert card.locator(".verdict .big").inner_text() == str(winner)
+    assert visit.errors == []
