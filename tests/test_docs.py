@@ -27,6 +27,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".git
 # Pages whose programs run, block by block in one namespace.
 PROGRAMS = sorted(
     [ROOT / "docs" / f"{name}.md" for name in ("index", "start", "concepts", "export")]
+    + [ROOT / "docs" / f"{name}.md" for name in ("kernels", "parsing", "parts", "viewpoint", "worlds")]
     + [*ROOT.glob("docs/guides/*.md")]
 )
 # Blocks that do not run here, by page, and why.
@@ -110,6 +111,15 @@ def test_programs_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
             exec(code, names)
     if page.name in CHECKS:
         CHECKS[page.name](names)
+
+
+def test_every_page_with_programs_is_run() -> None:
+    """The pages that this file runs, and those that have a test of their own."""
+    own = {"CONTRIBUTING.md", "README.md", "README.zh-CN.md", "docs/sklearn.md", "docs/sweeps.md"}
+    pages = {page for page in PAGES if "```python" in page.read_text(encoding="utf-8")}
+    names = {page.relative_to(ROOT).as_posix() for page in pages - set(PROGRAMS)}
+    # The code of the Chinese pages is that of the English ones.
+    assert {name for name in names if not name.startswith("docs/zh/")} == own
 
 
 def accuracy(names: Mapping[str, Any]) -> float:

@@ -104,7 +104,7 @@ def axes_in_space(ax: Axes, quaternion: Tensor) -> None:
 
 
 def numbers(ax: Axes, values: Tensor) -> None:
-    """A matrix as squares: orange is positive, blue is negative."""
+    """A matrix as squares: orange is positive, violet is negative."""
     ax.imshow(values, cmap="PuOr_r", vmin=-1.5, vmax=1.5)
     ax.set(aspect="equal")
 
