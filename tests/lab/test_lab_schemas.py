@@ -12,7 +12,16 @@ from torchcaps.lab.schemas import ClassScores
 ROW = [0.0] * 28
 IMAGE = [ROW] * 28
 ENDPOINTS = [
-    "draw", "tweak", "overlap", "votes", "twins", "parts", "toy", "clusters", "attack", "compare",
+    "draw",
+    "tweak",
+    "overlap",
+    "votes",
+    "twins",
+    "parts",
+    "toy",
+    "clusters",
+    "attack",
+    "compare",
 ]
 PACKED = {"channels": 1, "height": 2, "width": 1, "pixels": "AAA="}
 JSON = {"Content-Type": "application/json"}

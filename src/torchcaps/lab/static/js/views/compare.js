@@ -162,7 +162,7 @@ function createSide(network) {
     h("p", { class: "network" }, networkText(network)));
   captions[0].textContent = t("What the network gets");
   captions[1].textContent = t("Reconstruction from the capsule of the best class");
-  captions[3].textContent = t("Change: orange brighter, blue darker");
+  captions[3].textContent = t("Change: purple brighter, green darker");
 
   function show(result, { attack, epsilon }) {
     const { best, scores, attacked: after } = result;

@@ -33,7 +33,7 @@ export function change(before, after, full) {
   const stereo = channels === 2;
   const difference = (channel, x, y) => now.at(channel, x, y) - old.at(channel, x, y);
   return () => {
-    const [paper, plus, minus] = [color("paper"), color("accent"), color("second")];
+    const [paper, plus, minus] = [color("paper"), color("more"), color("less")];
     return {
       width: stereo ? 2 * width : width,
       height,

@@ -20,7 +20,7 @@ export default {
   "What the network gets": "网络得到的图像", Reconstruction: "重建", "Attacked image": "攻击后的图像", "Change of each pixel": "每个像素的变化",
   "Scores of {name}": "{name} 的得分",
   "Reconstruction from the capsule of the best class": "由得分最高的类别胶囊重建",
-  "Change: orange brighter, blue darker": "变化：橙色变亮，蓝色变暗",
+  "Change: purple brighter, green darker": "变化：紫色变亮，绿色变暗",
   "After {attack} with ε = {epsilon}": "{attack} 攻击后，ε = {epsilon}",
   "{before} before the attack, {after} after it": "攻击前 {before}，攻击后 {after}",
   "recipe {name}": "配方 {name}",
