@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 
 from torchcaps.lab.model_store import MissingWeightsError
+from torchcaps.lab.run import RunWeightsError
 from torchcaps.lab.worker import BusyError, SupersededError
 from torchcaps.web.errors import ErrorResponse, error_response
 
@@ -13,10 +14,10 @@ BUSY = "too many requests are waiting; try again in a moment"
 
 
 class MissingWeightsResponse(ErrorResponse):
-    """Which network is missing, so that a page can say it in another language."""
+    """Which network is missing, so that a page can say it in another language; none for weights of a run."""
 
-    model: str
-    data: str
+    model: str | None = None
+    data: str | None = None
 
 
 def add_lab_error_handlers(app: FastAPI) -> None:
@@ -34,3 +35,7 @@ def add_lab_error_handlers(app: FastAPI) -> None:
     async def missing_weights(_: Request, error: MissingWeightsError) -> JSONResponse:
         response = MissingWeightsResponse(detail=str(error), model=error.model, data=error.data)
         return JSONResponse(response.model_dump(), 503)
+
+    @app.exception_handler(RunWeightsError)
+    async def run_weights(_: Request, error: RunWeightsError) -> JSONResponse:
+        return JSONResponse(MissingWeightsResponse(detail=str(error)).model_dump(), 503)

@@ -33,6 +33,10 @@ RUN_ID = "run"
 THUMBNAILS = 20
 
 
+class RunWeightsError(Exception):
+    """The run has no weights that can be used yet."""
+
+
 class LabRun:
     """The run in a folder that `torchcaps train` made, finished or not.
 

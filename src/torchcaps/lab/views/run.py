@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from torchcaps.lab.introspection import class_capsules
-from torchcaps.lab.model_store import MissingWeightsError, ModelStore
-from torchcaps.lab.run import LabRun
+from torchcaps.lab.model_store import ModelStore
+from torchcaps.lab.run import LabRun, RunWeightsError
 from torchcaps.lab.schemas import (
     ClassMap,
     InputsResponse,
@@ -36,12 +36,12 @@ def describe(run: LabRun, store: ModelStore) -> RunResponse:
     """The run as it is now, with its newest weights.
 
     Raises:
-        MissingWeightsError: the weights cannot be used.
+        RunWeightsError: the weights cannot be used.
     """
     try:
         run.refresh()
     except RunError as fault:
-        raise MissingWeightsError(str(fault)) from None
+        raise RunWeightsError(str(fault)) from None
     store.run = run.network
     return run.info()
 
@@ -55,13 +55,13 @@ def read(run: LabRun, request: RunImageRequest) -> RunImageResponse:
     """Classify an image with the network of the run.
 
     Raises:
-        MissingWeightsError: there are no weights yet.
+        RunWeightsError: there are no weights yet.
         ValueError: the image cannot be read.
     """
     try:
         predictor = run.predictor
     except RunError as fault:
-        raise MissingWeightsError(str(fault)) from None
+        raise RunWeightsError(str(fault)) from None
     network = run.network
     assert network is not None
     pixels = read_pixels(predictor, request)
