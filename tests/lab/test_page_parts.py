@@ -106,3 +106,20 @@ def test_pointing_at_the_tree_shows_the_part(wide: Visit) -> None:
     assert view.locator(".seen:not(.dim)").count() == 1
     view.locator(".tree .node.group").hover()
     assert view.locator(".seen:not(.dim)").count() == 4
+
+
+def test_faces_are_a_world_of_their_own(visit: Visit, trained: set[ModelKey]) -> None:
+    view = visit.open("parts")
+    visit.response_to("parts", view.get_by_text("Faces", exact=True).click)
+    faces = view.locator(".world:not([hidden])")
+    assert found(faces) == ["face"]
+    assert faces.locator(".tree .node.part b").all_inner_texts().count("eye") == 2
+    visit.response_to("parts", faces.get_by_role("button", name="Same parts").click)
+    assert found(faces) == ["bicycle", "boat", "face", "snowman"]
+    visit.finish("parts-faces")
+    visit.response_to("parts", faces.get_by_role("button", name="Scramble").click)
+    assert found(faces) == ["no whole"]
+    visit.page.reload()
+    visit.wait_idle()
+    view.locator(".world:not([hidden]) .tree .node.part").first.wait_for()
+    assert view.get_by_text("Faces", exact=True).get_by_role("radio").is_checked()

@@ -234,3 +234,18 @@ def test_k_means_assigns_each_point_to_the_nearest_mean() -> None:
         distance = np.linalg.norm(points[:, None] - np.array(last.means), axis=-1)
         chosen = np.take_along_axis(distance, np.argmax(last.assignment, 1)[:, None], axis=1)[:, 0]
         assert (chosen <= distance.min(1) + 1e-3).all()
+
+
+def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
+    """The four wholes of faces: five scrambles each, at two places."""
+    kept = gone = 0
+    for number in range(COUNT):
+        whole = parts.list_shapes("faces").wholes[number % 4]
+        place = random_place(number)
+        before, after = (
+            parts.read(store, schemas.PartsRequest(world="faces", parts=scene_parts(each, place))).wholes
+            for each in (whole.parts, whole.scrambled[number // 4 % 5])
+        )
+        kept += [found.name for found in before] == [whole.name]
+        gone += not after
+    assert (kept, gone) == (COUNT, COUNT)
