@@ -1,13 +1,10 @@
 // Attack.
 
 export default {
-  "Capsules": "胶囊网络",
-  "CNN": "CNN",
   "lengths, each from 0 to 1": "胶囊长度，各在 0 到 1 之间",
   "scores that add up to 1": "总和为 1 的得分",
   "ε, the maximum change of a pixel": "ε：每个像素的最大改变量",
   "{value} of 1": "{value}（满幅为 1）",
-  "Attack": "攻击",
   "Your drawing": "你的图",
   "Attacked image for {network}": "针对{network}的攻击图像",
   "Attacked image": "攻击后的图像",
@@ -16,7 +13,7 @@ export default {
   "{network}: score of the first prediction and of its strongest rival, against ε": "{network}：最初预测与最强竞争者的得分随 ε 的变化",
   "Scores of {network} under attack": "{network}受攻击时的得分",
   "Pale bars: before the attack.": "浅色条：攻击前的得分。",
-  "These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.": "这里的胶囊网络与“绘制”页的不同，它的权重是共享的。紫色表示增加墨迹，绿色表示减少墨迹。改变量按 ε 归一化显示，因此 ε 很小时颜色也是饱和的。",
+  "These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.": "这里的胶囊网络与“手写”页的不同，它的权重是共享的。紫色表示增加墨迹，绿色表示减少墨迹。改变量按 ε 归一化显示，因此 ε 很小时颜色也是饱和的。",
   "FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.": "FGSM 沿梯度符号走一步，步长为 ε。ε 以 {step} 为间隔逐一尝试。",
   "PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.": "PGD 从 ε 范围内的一个随机起点出发走 {count} 步，每一步都重新计算梯度并沿其符号方向前进。ε 以 {step} 为间隔逐一尝试。",
   "prediction changed at ε = {epsilon}": "ε = {epsilon} 时预测已改变",

@@ -1,8 +1,7 @@
 // Draw, the network on the front page, and the couplings.
 
 export default {
-  "Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears":
-    "手写区：第一笔会替换样例，Ctrl+Z 撤销，Delete 清空",
+  "Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears": "手写区：第一笔会替换样例，Ctrl+Z 撤销，Delete 清空",
   "Examples from the test set": "测试集中的样例",
   "Length of each digit's capsule": "每个数字的胶囊长度",
   "Input of the network": "网络的输入",
@@ -28,10 +27,8 @@ export default {
   "Nothing drawn yet: draw a digit.": "还没有内容：请写一个数字。",
   "capsule {best} has length {length}": "胶囊 {best} 的长度为 {length}",
   "not sure: all capsules are short": "无法确定：所有胶囊都很短",
-  "This file is not an image that the browser can read. Use PNG, JPEG, WebP or GIF.":
-    "浏览器无法将此文件读取为图片。请使用 PNG、JPEG、WebP 或 GIF。",
+  "This file is not an image that the browser can read. Use PNG, JPEG, WebP or GIF.": "浏览器无法将此文件读取为图片。请使用 PNG、JPEG、WebP 或 GIF。",
   "There is nothing to see on this image: it has one color only.": "图片上没有内容：整张图只有一种颜色。",
-
   "Image": "图像",
   "Convolution": "卷积",
   "Primary capsules": "初级胶囊",
@@ -46,18 +43,14 @@ export default {
   "Lengths of the digit capsules; {best} is the longest": "数字胶囊的长度；{best} 最长",
   "{side} × {side} pixels": "{side} × {side} 像素",
   "the {shown} strongest of {count} maps, {side} × {side}": "{count} 个特征图中最强的 {shown} 个，{side} × {side}",
-  "{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)":
-    "{rows} × {columns} 个位置 × {types} 种；长度从 {short}（浅）到 {long}（深）",
+  "{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)": "{rows} × {columns} 个位置 × {types} 种；长度从 {short}（浅）到 {long}（深）",
   "{capsules} × {classes} votes, {iterations} iterations; one map per digit": "{capsules} × {classes} 票，{iterations} 次迭代；每个数字一张图",
   "{classes} capsules of {numbers} numbers; bars: length": "{classes} 个胶囊，每个 {numbers} 个数；柱高为长度",
   "draws the longest, {best}": "画出最长的那个：{best}",
-
   "Positions that send to {digit}": "向 {digit} 输送的位置",
   "Routing iteration": "路由迭代",
   "What one position sees": "一个位置看到的范围",
   "Iteration 1: every position sends the same share to all digits.": "第 1 次迭代：每个位置向所有数字均分输送。",
-  "Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share.":
-    "紫色方格向该数字的输送多于均分，绿色方格少于均分；最多为均分的 {ratio} 倍。",
-  "The {grid} × {grid} squares are the positions. Each sees {size} × {size} pixels around it. Point at a map.":
-    "{grid} × {grid} 个方格就是这些位置，每个位置看到周围 {size} × {size} 像素。把指针移到任一图上查看。",
+  "Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share.": "紫色方格向该数字的输送多于均分，绿色方格少于均分；最多为均分的 {ratio} 倍。",
+  "The {grid} × {grid} squares are the positions. Each sees {size} × {size} pixels around it. Point at a map.": "{grid} × {grid} 个方格就是这些位置，每个位置看到周围 {size} × {size} 像素。把指针移到任一图上查看。",
 };

@@ -10,7 +10,7 @@ export default {
   "Both, overlaid": "两者叠加",
   "One reconstruction": "单个重构",
   "Scores of the convolutional network": "卷积网络的得分",
-  "Capsules": "胶囊",
+  "Capsules": "胶囊网络",
   "CNN": "CNN",
   "Two digits": "两个数字",
   "drag to move them": "拖动即可移动",
@@ -20,8 +20,7 @@ export default {
   "each from one capsule": "各由一个胶囊画出",
   "the two longest; a full bar is a length of 1": "取最长的两个；满格表示长度 1",
   "the two highest; a full bar is 0.5": "取最高的两个；满格表示 0.5",
-  "These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each.":
-    "所有数字的得分之和为 1，因此两个同样确定的数字各自最多 0.5。",
+  "These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each.": "所有数字的得分之和为 1，因此两个同样确定的数字各自最多 0.5。",
   "Reconstructions of {one} and {two}": "{one} 和 {two} 的重构",
   "Reconstruction of {digit}": "{digit} 的重构",
   "Capsule {digit}": "胶囊 {digit}",

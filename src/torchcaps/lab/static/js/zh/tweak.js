@@ -1,13 +1,11 @@
 // Tweak.
 
 export default {
-  "Your drawing": "你的图",
-  "Reconstruction from the sliders": "由滑块数值重建的图像",
+  "Reconstruction from the sliders": "由滑块数值重构的图像",
   "Dimension {number}": "第 {number} 维",
-  "Reconstructions with dimension {number} from 0.25 less to 0.25 more": "第 {number} 维从减 0.25 到加 0.25 的重建图像",
+  "Reconstructions with dimension {number} from 0.25 less to 0.25 more": "第 {number} 维从减 0.25 到加 0.25 的重构图像",
   "dimension {number}: {value}": "第 {number} 维：{value}",
   "Reset dimension {number}": "重置第 {number} 维",
-  "Reconstruction": "重建",
   "from the 16 numbers only": "只用这 16 个数",
   "Reset all": "全部重置",
   "Random": "随机",

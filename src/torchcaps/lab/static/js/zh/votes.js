@@ -9,7 +9,6 @@ export default {
   "Share of all weight that each digit gets": "每个数字得到的权重份额",
   "Activation of each digit in this iteration": "本次迭代中每个数字的激活值",
   "Iteration": "迭代",
-  "Your drawing": "你的图",
   "Routing": "路由",
   "Agreement": "一致性",
   "each dot is the vote of one part; larger: the part sends more": "每个点是一个部件的投票；点越大，送出的份额越多",
