@@ -59,10 +59,12 @@ def measure() -> dict[str, Any]:
     }
 
 
-def load_accuracy() -> ToyAccuracy | None:
-    """The accuracy for each azimuth; `None` if it was not measured yet."""
-    if not FILE.is_file():
-        return None
+def load_accuracy() -> ToyAccuracy:
+    """The measured accuracy for each azimuth.
+
+    >>> load_accuracy().count[0]
+    1350
+    """
     measured = json.loads(FILE.read_text(encoding="utf-8"))
     shares = {
         key: [wilson(*pair) for pair in zip(right, measured["count"])]

@@ -185,7 +185,7 @@ class ToyAccuracy(Response):
 
 
 class ToysResponse(Response):
-    """Available toys and viewpoints, those used in training, and the accuracy if it was measured."""
+    """Available toys and viewpoints, those used in training, and the measured accuracy around the ring."""
 
     categories: list[str]
     instances: int
@@ -193,7 +193,7 @@ class ToysResponse(Response):
     elevations: Row
     lightings: list[int]
     trained: TrainingViews
-    accuracy: ToyAccuracy | None
+    accuracy: ToyAccuracy
 
 
 class ClassScores(Response):

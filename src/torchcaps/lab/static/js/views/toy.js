@@ -65,11 +65,9 @@ export async function create(stage) {
     card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.verdict.element, cnn.bars.element,
       networkLine("pooled_cnn", "toys").element),
     card("toy-pose result", t("Pose matrix"), t("lines: recent values, each from its lowest to its highest"), matrix.element, moved),
+    card("w12 toy-accuracy", t("Accuracy around the ring"), t("test toys, which were not used in training"), accuracy.element,
+      h("p", { class: "soft small" }, t("Measured on {count} test images for each azimuth, with all elevations and lightings. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
   );
-  if (toys.accuracy) {
-    stage.append(card("w12 toy-accuracy", t("Accuracy around the ring"), t("test toys, which were not used in training"), accuracy.element,
-      h("p", { class: "soft small" }, t("Measured on {count} test images for each azimuth, with all elevations and lightings. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))));
-  }
   eyes.forEach((eye) => turnByDragging(eye.element.firstChild));
 
   const query = latestOnly("api/toy", stage, (response, body) => {
@@ -91,7 +89,6 @@ export async function create(stage) {
 
   function showAccuracy(azimuth) {
     const { azimuths, accuracy: measured } = toys;
-    if (!measured) return;
     const lines = [["capsules", "one"], ["cnn", "two"]].map(([key, kind]) => ({
       name: names[key], kind, values: measured[key].map(({ share }) => share), band: measured[key].map(({ low, high }) => [low, high]),
     }));
