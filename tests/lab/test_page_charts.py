@@ -144,3 +144,35 @@ def test_twins_are_side_by_side_with_their_own_axes(visit: Visit) -> None:
             winner = step["activation"].index(max(step["activation"]))
             assert card.locator(".verdict .big").inner_text() == str(winner)
     assert visit.errors == []
+
+
+def test_dragging_the_picture_turns_the_toy(visit: Visit) -> None:
+    view = visit.open("toy")
+    left, ring = view.get_by_role("img", name="Left eye"), view.get_by_role("slider", name="Azimuth")
+    elevation = view.get_by_role("slider", name="Elevation")
+    before = int(ring.get_attribute("aria-valuenow")), int(elevation.input_value())
+    visit.expect_change(left, lambda: visit.stroke(left, (0.3, 0.5), (0.7, 0.5)))
+    visit.wait_idle()
+    turned = int(ring.get_attribute("aria-valuenow"))
+    assert turned > before[0] + 20
+    assert int(elevation.input_value()) == before[1]
+    visit.expect_change(left, lambda: visit.stroke(left, (0.5, 0.3), (0.5, 0.7)))
+    visit.wait_idle()
+    assert int(elevation.input_value()) > before[1] + 5
+    assert int(ring.get_attribute("aria-valuenow")) == turned
+
+
+def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) -> None:
+    view = visit.open("toy")
+    measured = visit.page.evaluate("fetch('api/toys').then((answer) => answer.json())")["accuracy"]
+    chart = view.locator(".toy-accuracy .chart")
+    assert axis_numbers(chart, "middle")[0] == 0
+    text = chart.locator(".readout").inner_text()
+    share = measured["capsules"][1]
+    assert text.startswith("20°: the capsules " + f"{100 * share['share']:.1f} % ({100 * share['low']:.1f}–")
+    assert f"{measured['count'][1]:,} images" in text
+    visit.response_to("toy", lambda: chart.locator("svg").click(position={"x": 400, "y": 100}))
+    azimuth = view.get_by_role("slider", name="Azimuth").get_attribute("aria-valuenow")
+    assert int(azimuth) % 20 == 0
+    assert chart.locator(".readout").inner_text().startswith(f"{azimuth}°")
+    assert visit.errors == []

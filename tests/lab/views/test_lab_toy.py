@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ from starlette.testclient import TestClient
 
 from support.lab_models import CARDS
 from torchcaps.data.worlds.toys import render
+from torchcaps.lab import toy_accuracy
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.views.toy import list_toys
 
@@ -46,3 +48,17 @@ def test_training_viewpoints_come_from_the_model_card(options: Any, azimuths: in
     card = replace(CARDS[key], facts={"data_options": options})
     trained = list_toys(ModelStore({key: (card.build(), card)})).trained
     assert (len(trained.azimuths), len(trained.elevations)) == (azimuths, elevations)
+
+
+def test_the_accuracy_around_the_ring_is_that_of_the_shipped_weights(client: TestClient) -> None:
+    measured = json.loads(toy_accuracy.FILE.read_text(encoding="utf-8"))
+    accuracy = client.get("/api/toys").json()["accuracy"]
+    for key, model in toy_accuracy.MODELS.items():
+        entry = toy_accuracy.entry_of(model)
+        assert measured["sha256"][key] == entry["sha256"], "run python -m torchcaps.lab.toy_accuracy again"
+        assert sum(measured["count"]) == entry["metrics"]["test"]["count"]
+        whole = sum(measured["right"][key]) / sum(measured["count"])
+        assert whole == pytest.approx(entry["metrics"]["test"]["accuracy"], abs=1e-3)
+        for each, right, count in zip(accuracy[key], measured["right"][key], accuracy["count"], strict=True):
+            assert each["low"] < each["share"] < each["high"]
+            assert each["share"] == pytest.approx(right / count, abs=1e-4)

@@ -180,8 +180,24 @@ class TrainingViews(Response):
     instances: list[int]
 
 
+class Share(Response):
+    """A measured share, and its 95 % confidence interval (Wilson 1927)."""
+
+    share: float
+    low: float
+    high: float
+
+
+class ToyAccuracy(Response):
+    """The share of test toys that each network gets right, for each azimuth, and how many toys there are."""
+
+    count: list[int]
+    capsules: list[Share]
+    cnn: list[Share]
+
+
 class ToysResponse(Response):
-    """Available toys and viewpoints, and those used in training."""
+    """Available toys and viewpoints, those used in training, and the measured accuracy around the ring."""
 
     categories: list[str]
     instances: int
@@ -189,6 +205,7 @@ class ToysResponse(Response):
     elevations: Row
     lightings: list[int]
     trained: TrainingViews
+    accuracy: ToyAccuracy
 
 
 class ClassScores(Response):

@@ -28,6 +28,7 @@ from torchcaps.lab.schemas import (
     TrainingViews,
     to_list,
 )
+from torchcaps.lab.toy_accuracy import load_accuracy
 from torchcaps.training import predict
 
 CAPSULES = ("matrix_capsnet_small", "toys")
@@ -35,7 +36,7 @@ CNN = ("pooled_cnn", "toys")
 
 
 def list_toys(store: ModelStore) -> ToysResponse:
-    """Available toys and viewpoints, and those used in training."""
+    """Available toys and viewpoints, those used in training, and the accuracy for each azimuth."""
     return ToysResponse(
         categories=list(CATEGORIES),
         instances=INSTANCES,
@@ -43,6 +44,7 @@ def list_toys(store: ModelStore) -> ToysResponse:
         elevations=[elevation_degrees(code) for code in ELEVATIONS],
         lightings=list(LIGHTINGS),
         trained=training_views(store),
+        accuracy=load_accuracy(),
     )
 
 

@@ -3,78 +3,122 @@
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { keepSettings, numberOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
+import { createLineChart } from "../widgets/line_chart.js";
 import { createPoseMatrix } from "../widgets/pose_matrix.js";
 import { createRing } from "../widgets/ring.js";
 import { createSlider } from "../widgets/slider.js";
 
 const SPEED = 40; // degrees per second of the automatic rotation
-const NETWORKS = { capsules: "the capsules", cnn: "the CNN" };
+const DRAG = 0.8; // degrees per pixel when the picture is dragged
 
 export async function create(stage) {
   const toys = await getCached("api/toys");
   const { categories, trained } = toys;
-  const eyes = ["Left eye", "Right eye"].map((name) => figure(createImage({ label: name }), name));
-  const ring = createRing({ label: "Azimuth", onTurn: () => { stop(); send(); } });
+  const names = { capsules: t("the capsules"), cnn: t("the CNN") };
+  const eyes = [t("Left eye"), t("Right eye")].map((name) => figure(createImage({ label: name, kind: "grab" }), name));
+  const ring = createRing({ label: t("Azimuth"), onTurn: () => { stop(); send(); } });
   const category = createChoices({
-    label: "Category", options: categories.map((name, index) => [index, name]), value: numberOf("toy", "category", [0, categories.length - 1], 0),
+    label: t("Category"), options: categories.map((name, index) => [index, t(name)]), value: numberOf("toy", "category", [0, categories.length - 1], 0),
     onChange: () => { matrix.clear(); send(); },
   });
   const instance = createSlider({
-    label: "Instance", min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], trained.instances[0] ?? 0),
-    format: (value) => `${value}, ${trained.instances.includes(value) ? "" : "not "}used in training`,
+    label: t("Instance"), min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], trained.instances[0] ?? 0),
+    format: (value) => t(trained.instances.includes(value) ? "{value}, used in training" : "{value}, not used in training", { value }),
     onInput: () => { matrix.clear(); send(); },
   });
   const elevation = createSlider({
-    label: "Elevation", min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], 45),
-    format: (value) => `${value}°${isOutside(value, trained.elevations) ? ", outside the training range" : ""}`,
+    label: t("Elevation"), min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], 45),
+    format: (value) => t(isOutside(value, trained.elevations) ? "{value}°, outside the training range" : "{value}°", { value }),
     onInput: send,
   });
   const lighting = createSlider({
-    label: "Lighting", min: 0, max: toys.lightings.length - 1, step: 1, value: numberOf("toy", "lighting", [0, 5], 0),
-    format: (value) => `${value + 1} of ${toys.lightings.length}`, onInput: send,
+    label: t("Lighting"), min: 0, max: toys.lightings.length - 1, step: 1, value: numberOf("toy", "lighting", [0, 5], 0),
+    format: (value) => t("{value} of {count}", { value: value + 1, count: toys.lightings.length }), onInput: send,
   });
-  const rotate = button("Rotate", () => (frame === null ? start() : stop()), "main");
-  const matrix = createPoseMatrix("Pose matrix of the predicted class");
-  const [capsules, cnn] = Object.keys(NETWORKS).map((key) => ({
-    key, verdict: createVerdict(), bars: createBars({ labels: categories, label: `Scores of ${NETWORKS[key]}` }),
+  const rotate = button(t("Rotate"), () => (frame === null ? start() : stop()), "main");
+  const matrix = createPoseMatrix(t("Pose matrix of the predicted class"));
+  const [capsules, cnn] = Object.keys(names).map((key) => ({
+    key, verdict: createVerdict(), bars: createBars({ labels: categories.map((name) => t(name)), label: t("Scores of {network}", { network: names[key] }) }),
   }));
+  const accuracy = createLineChart({
+    label: t("Accuracy of both networks for each azimuth"), xTitle: t("azimuth in degrees"), height: 220, format: percent,
+    onPick: (index) => { stop(); ring.set(toys.azimuths[index]); send(); },
+  });
   const moved = h("p", { class: "soft small" });
   let frame = null; // the pending animation frame while rotating
 
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, rotate),
-    card("toy-seen", "The toy", "a stereo pair, the input of both networks",
+    card("toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
       h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
-    card("toy-turn", "Azimuth", "thick ticks: used in training", ring.element,
+    card("toy-turn", t("Azimuth"), t("thick ticks: used in training"), ring.element,
       instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", "Capsules", "softmax of the logits", capsules.verdict.element, capsules.bars.element,
+    card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.verdict.element, capsules.bars.element,
       networkLine("matrix_capsnet_small", "toys").element),
-    card("toy-cnn result", "CNN", "softmax of the logits", cnn.verdict.element, cnn.bars.element,
+    card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.verdict.element, cnn.bars.element,
       networkLine("pooled_cnn", "toys").element),
-    card("toy-pose result", "Pose matrix", "lines: recent values, each from its lowest to its highest", matrix.element, moved),
+    card("toy-pose result", t("Pose matrix"), t("lines: recent values, each from its lowest to its highest"), matrix.element, moved),
+    card("w12 toy-accuracy", t("Accuracy around the ring"), t("test toys, which were not used in training"), accuracy.element,
+      h("p", { class: "soft small" }, t("Measured on {count} test images for each azimuth, with all elevations and lightings. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
   );
+  eyes.forEach((eye) => turnByDragging(eye.element.firstChild));
 
   const query = latestOnly("api/toy", stage, (response, body) => {
     const label = categories[body.category];
     eyes.forEach((eye, side) => {
-      eye.draw(gray(response.image[side]), `${side ? "Right" : "Left"} eye: ${label} from ${Math.round(body.azimuth)}°`);
+      eye.draw(gray(response.image[side]), t(side ? "Right eye: {label} from {azimuth}°" : "Left eye: {label} from {azimuth}°", { label: t(label), azimuth: Math.round(body.azimuth) }));
     });
     const share = matrix.update(response.capsules.pose);
-    moved.textContent = `Since you chose this toy, the pose has moved by at most ${(share * 100).toFixed(1)} % of its norm.`;
+    moved.textContent = t("Since you chose this toy, the pose has moved by at most {share} % of its norm.", { share: (share * 100).toFixed(1) });
     for (const { key, verdict, bars } of [capsules, cnn]) {
       const { best, scores } = response[key];
       const correct = best === body.category;
       bars.update(scores, { [best]: correct ? "var(--accent)" : "var(--soft)" });
-      verdict.set(categories[best], correct ? "correct" : `wrong: it is ${withArticle(label)}`);
+      verdict.set(t(categories[best]), correct ? t("correct") : t("wrong: it is {label}", { label: t(withArticle(label)) }));
       verdict.element.classList.toggle("wrong", !correct);
     }
+    showAccuracy(body.azimuth);
   }, createNotice(stage));
+
+  function showAccuracy(azimuth) {
+    const { azimuths, accuracy: measured } = toys;
+    const lines = [["capsules", "one"], ["cnn", "two"]].map(([key, kind]) => ({
+      name: names[key], kind, values: measured[key].map(({ share }) => share), band: measured[key].map(({ low, high }) => [low, high]),
+    }));
+    const text = ({ share, low, high }) => `${percent(share, 1)} (${(low * 100).toFixed(1)}–${(high * 100).toFixed(1)})`;
+    accuracy.show({
+      x: azimuths, at: Math.round(azimuth / 20) % azimuths.length, lines,
+      describe: (index) => t("{azimuth}°: the capsules {capsules}, the CNN {cnn}; {count} images", {
+        azimuth: azimuths[index], capsules: text(measured.capsules[index]), cnn: text(measured.cnn[index]), count: measured.count[index].toLocaleString("en"),
+      }),
+    });
+  }
+
+  // Sideways: azimuth; up and down: elevation.
+  function turnByDragging(picture) {
+    let last = null;
+    picture.addEventListener("pointerdown", (event) => {
+      if (event.button > 0) return;
+      picture.setPointerCapture(event.pointerId);
+      last = [event.clientX, event.clientY];
+    });
+    picture.addEventListener("pointermove", (event) => {
+      if (!last) return;
+      stop();
+      ring.set(ring.degrees + (event.clientX - last[0]) * DRAG);
+      elevation.set(Math.max(20, Math.min(80, elevation.value + (event.clientY - last[1]) * DRAG * 0.5)));
+      last = [event.clientX, event.clientY];
+      send();
+    });
+    for (const end of ["pointerup", "pointercancel"]) picture.addEventListener(end, () => { last = null; });
+  }
 
   function send() {
     const body = {
@@ -86,7 +130,7 @@ export async function create(stage) {
   }
 
   function start() {
-    rotate.textContent = "Stop";
+    rotate.textContent = t("Stop");
     let last = performance.now();
     const tick = (now) => {
       ring.set(ring.degrees + ((now - last) / 1000) * SPEED);
@@ -102,7 +146,7 @@ export async function create(stage) {
     cancelAnimationFrame(frame);
     frame = null;
     send();
-    rotate.textContent = "Rotate";
+    rotate.textContent = t("Rotate");
   }
 
   ring.set(numberOf("toy", "azimuth", [0, 360], 20));
@@ -116,4 +160,8 @@ function isOutside(value, known) {
 
 function withArticle(noun) {
   return `${/^[aeiou]/.test(noun) ? "an" : "a"} ${noun}`;
+}
+
+function percent(share, digits = 0) {
+  return `${(share * 100).toFixed(digits)} %`;
 }

@@ -36,6 +36,7 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
     const [first, last] = [numbers[0], numbers[numbers.length - 1]];
     const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (width - LEFT - RIGHT);
     const y = (value) => height - BOTTOM - ((value - low) / (high - low || 1)) * (height - TOP - BOTTOM);
+    const whole = numbers.every(Number.isInteger); // then ticks between them would mean nothing
     place = { width, xs: numbers.map(x) };
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     grid.replaceChildren(
@@ -43,7 +44,7 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
         svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
         svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
       ]),
-      ...ticks(first, last, width > 500 ? 10 : 6).flatMap((value) => [
+      ...ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)).flatMap((value) => [
         svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
         svg("text", { x: x(value), y: height - BOTTOM + 19, "text-anchor": "middle" }, numberText(value)),
       ]),

@@ -34,12 +34,4 @@ export default {
   "{before} before the attack, {after} after it": "攻击前 {before}，攻击后 {after}",
   "recipe {name}": "配方 {name}",
   "Toy": "玩具",
-  "Azimuth": "方位角",
-  "Elevation": "仰角",
-  "Instance": "个体",
-  "Lighting": "光照",
-  "animal": "动物",
-  "human": "人",
-  "plane": "飞机",
-  "car": "汽车",
 };

@@ -8,10 +8,11 @@ import page from "./page.js";
 import parts from "./parts.js";
 import run from "./run.js";
 import tour from "./tour.js";
+import toy from "./toy.js";
 import tweak from "./tweak.js";
 import votes from "./votes.js";
 import widgets from "./widgets.js";
 
 export default {
-  ...page, ...widgets, ...tour, ...draw, ...tweak, ...overlap, ...votes, ...parts, ...attack, ...compare, ...run,
+  ...page, ...widgets, ...tour, ...draw, ...tweak, ...overlap, ...votes, ...parts, ...toy, ...attack, ...compare, ...run,
 };

@@ -61,7 +61,6 @@ export default {
   "ice cream": "冰淇淋",
   "tree": "树",
   "rocket": "火箭",
-  "truck": "卡车",
   "robot": "机器人",
   "face": "人脸",
   "bicycle": "自行车",
