@@ -9,6 +9,9 @@ import pytest
 
 from support.browser import Visit
 from torchcaps import lab as lab_package
+from torchcaps.data.worlds.faces import FACES
+from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.data.worlds.toys import CATEGORIES
 
 pytest_plugins = ["support.browser_fixtures"]
 
@@ -16,8 +19,18 @@ STATIC = Path(lab_package.__file__).parent / "static"
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # Names that are the same in both languages.
 NAMES = "|".join(
-    [r"torchcaps|English|CNN|FGSM|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete", r"\w+_\w+|avx\w*|dev\d*"]
+    [r"torchcaps|English|CNN|FGSM|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete", r"\w+(?:[_-]\w+)+|avx\w*|dev\d*"]
 )
+
+# What the server names and the page translates: parts, wholes, toys, measures of agreement, images.
+SERVER_NAMES = {
+    *(part.name for world in (SHAPES, FACES) for part in world.parts),
+    *(whole.name for world in (SHAPES, FACES) for whole in (*world.wholes, *world.groups)),
+    *CATEGORIES,
+    *(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in CATEGORIES),
+    *("scalar product", "cosine", "log density", "Overlapping"),
+    *("test digits of MNIST", "two digits of MNIST", "test scenes of shapes", "test scenes of faces"),
+}
 
 
 def script_strings(before: str = "") -> set[str]:

@@ -30,7 +30,8 @@ export function networkText(network) {
     };
     parts.push(count ? t("{share} errors on {count} test images of {data}", values) : t("{share} errors on test images of {data}", values));
   }
-  if (network.recipe) parts.push(network.recipe.includes(" ") ? network.recipe : t("recipe {name}", { name: network.recipe }));
+  // Some networks have a command instead of a recipe, which is too long for a line.
+  if (network.recipe && !network.recipe.includes(" ")) parts.push(t("recipe {name}", { name: network.recipe }));
   return parts.join(" · ");
 }
 
