@@ -3,6 +3,7 @@
 import { latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
+import { t } from "../core/i18n.js";
 import { keepSettings, numberOf, recall, remember, settingOf } from "../core/settings.js";
 import { createChoices } from "../widgets/choices.js";
 import { createCurve } from "../widgets/curve.js";
@@ -31,30 +32,31 @@ export function create(stage) {
   let showLast = true;
 
   const plane = createPlane({
-    label: "Points and clusters: click, or use the arrow keys and Enter, to add a point", onAdd: add,
+    label: t("Points and clusters: click, or use the arrow keys and Enter, to add a point"), onAdd: add,
   });
-  const player = createPlayer({ label: "Iteration", delay: 350, onChange: draw });
-  const curve = createCurve("Log-likelihood per point in each iteration");
+  const player = createPlayer({ label: t("Iteration"), delay: 350, onChange: draw });
+  const curve = createCurve(t("Log-likelihood per point in each iteration"));
   const verdict = createVerdict();
   const description = h("p", { class: "soft small" }, "");
-  const kind = createChoices({ label: "Covariance of the clusters", options: KINDS, value: settingOf("clusters", "kind", Object.keys(DESCRIPTIONS), "full"), onChange: kindChanged });
-  description.textContent = DESCRIPTIONS[kind.value];
-  const clusters = createSlider({ label: "Clusters", min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
+  const kind = createChoices({ label: t("Covariance of the clusters"), options: KINDS.map(([name, label]) => [name, t(label)]), value: settingOf("clusters", "kind", Object.keys(DESCRIPTIONS), "full"), onChange: kindChanged });
+  description.textContent = t(DESCRIPTIONS[kind.value]);
+  const clusters = createSlider({ label: t("Clusters"), min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
   const sigma = createSlider({
     label: "σ", min: 0.02, max: 1, step: 0.01, value: numberOf("clusters", "sigma", [0.02, 1], 0.2), format: (value) => value.toFixed(2), onInput: refit,
   });
-  const iterations = createSlider({ label: "Iterations", min: 1, max: 50, step: 1, value: numberOf("clusters", "iterations", [1, 50], 30), onInput: refit });
-  const sets = h("div", { class: "row" }, SET_NAMES.map((name) => button(name, () => load(name))));
+  const iterations = createSlider({ label: t("Iterations"), min: 1, max: 50, step: 1, value: numberOf("clusters", "iterations", [1, 50], 30), onInput: refit });
+  const sets = h("div", { class: "row" }, SET_NAMES.map((name) => button(t(name), () => load(name))));
 
   stage.append(
     h("div", { class: "w12 toolbar" }, kind.element, description),
-    card("w8 wide-first", "The plane", "click to add a point", plane.element, player.element, curve.element),
-    card("w4 wide-first", "Points and clusters", null, verdict.element,
+    card("w8 wide-first", t("The plane"), t("click to add a point"), plane.element, player.element, curve.element),
+    card("w4 wide-first", t("Points and clusters"), null, verdict.element,
       clusters.element, sigma.element, iterations.element,
-      h("div", { class: "row" }, button("New start", restart, "main"), button("Undo", undo), button("Clear", clear)),
-      h("p", { class: "small soft" }, "Point sets"), sets),
+      h("div", { class: "row" }, button(t("New start"), restart, "main"), button(t("Undo"), undo), button(t("Clear"), clear)),
+      h("p", { class: "small soft" }, t("Point sets")), sets),
   );
   sigma.element.hidden = kind.value !== "fixed";
+  verdict.element.classList.add("plain"); // a count, not an answer of a network
 
   const query = latestOnly("api/clusters", stage, (response, body) => {
     if (body.points !== points) return;
@@ -82,10 +84,10 @@ export function create(stage) {
     const step = steps[index] ?? null;
     const fits = step?.assignment.length === points.length;
     plane.draw(points, fits ? step : null);
-    const likelihood = fits && step.log_likelihood !== null ? `; log-likelihood ${step.log_likelihood.toFixed(2)} per point` : "";
-    const sizes = fits ? `in clusters of ${clusterSizes(step, points.length)}${likelihood}` : "";
+    const sizes = fits ? describe(step, clusterSizes(step, points.length)) : "";
     curve.show(fits ? steps.map((each) => each.log_likelihood) : [], index);
-    verdict.set(points.length === 1 ? "1 point" : `${points.length} points`, points.length < 2 ? "add two or more" : sizes);
+    verdict.set(points.length === 1 ? t("1 point") : t("{count} points", { count: points.length }),
+      points.length < 2 ? t("add two or more") : sizes);
   }
 
   function change(next, play = false) {
@@ -111,7 +113,7 @@ export function create(stage) {
   }
 
   function kindChanged(value) {
-    description.textContent = DESCRIPTIONS[value];
+    description.textContent = t(DESCRIPTIONS[value]);
     sigma.element.hidden = value !== "fixed";
     send(true);
   }
@@ -129,6 +131,11 @@ export function create(stage) {
     show(set.points, true);
   }
   return { hide: player.stop };
+}
+
+function describe({ log_likelihood: likelihood }, sizes) {
+  if (likelihood === null) return t("in clusters of {sizes}", { sizes });
+  return t("in clusters of {sizes}; log-likelihood {value} per point", { sizes, value: likelihood.toFixed(2) });
 }
 
 // The number of points in each cluster, rounded so that the sum is right: to integers if possible, else to tenths.

@@ -13,7 +13,7 @@ export const ROUTINGS = [["dynamic", "Dynamic"], ["em", "EM"], ["kmeans", "k-mea
 export function createTwins() {
   const headline = createVerdict();
   const player = createPlayer({ label: t("Iteration of the twins"), onChange: draw });
-  const cards = ROUTINGS.map(([key, name]) => ({
+  const cards = ROUTINGS.map(([key, label]) => [key, t(label)]).map(([key, name]) => ({
     key,
     name,
     verdict: createVerdict(),
@@ -78,6 +78,6 @@ export function createTwins() {
 function describeWinners(winners) {
   const [first] = winners;
   if (winners.every((digit) => digit === first)) return [String(first), t("All four twins agree on {digit}.", { digit: first })];
-  const list = winners.map((digit, index) => `${ROUTINGS[index][1]}: ${digit}`).join(", ");
+  const list = winners.map((digit, index) => `${t(ROUTINGS[index][1])}: ${digit}`).join(", ");
   return [t("No agreement"), t("The twins differ: {list}.", { list })];
 }

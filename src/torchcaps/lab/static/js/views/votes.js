@@ -34,7 +34,7 @@ export function create(stage) {
   const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];
   const network = networkLine();
   const routing = createChoices({
-    label: t("Routing"), options: ROUTINGS, value: settingOf("votes", "routing", ROUTINGS.map(([key]) => key), "dynamic"), onChange: send,
+    label: t("Routing"), options: ROUTINGS.map(([key, name]) => [key, t(name)]), value: settingOf("votes", "routing", ROUTINGS.map(([key]) => key), "dynamic"), onChange: send,
   });
   const twins = createTwins();
   let response = null;

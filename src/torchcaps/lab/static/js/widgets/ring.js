@@ -1,6 +1,7 @@
 // A dial for an angle, for pointer and arrow keys. Ticks mark known viewpoints, highlighted ones those of training.
 
 import { svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 
 const RADIUS = 82;
 
@@ -33,7 +34,7 @@ export function createRing({ label, onTurn }) {
     const whole = Math.round(degrees) % 360;
     number.textContent = `${whole}°`;
     element.setAttribute("aria-valuenow", whole);
-    element.setAttribute("aria-valuetext", `${whole} degrees${trainedViews.has(whole) ? ", used in training" : ""}`);
+    element.setAttribute("aria-valuetext", trainedViews.has(whole) ? t("{whole} degrees, used in training", { whole }) : t("{whole} degrees", { whole }));
   }
 
   function turn(next) {

@@ -2,6 +2,7 @@
 
 import { numberText, ticks } from "../core/scale.js";
 import { svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
 
 const [MIN_WIDTH, MAX_WIDTH] = [340, 640];
 const ROW = 104;
@@ -27,7 +28,7 @@ export function createStrips(label) {
     const axis = svg("g", { class: "grid" }, ...ticks(low, high, width > 500 ? 8 : 5).flatMap((value) => [
       svg("line", { x1: x(value), x2: x(value), y1: 8, y2: floor }),
       svg("text", { x: x(value), y: floor + 18, "text-anchor": "middle" }, numberText(value)),
-    ]), svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, `${measure} of vote and capsule →`));
+    ]), svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, t("{measure} of vote and capsule →", { measure })));
     rows = shown.map((digit, index) => {
       const count = iterations[0].agreements[index].length;
       const dots = Array.from({ length: count }, (_, child) => svg("circle", { cy: index * ROW + 18 + spread(child) * (ROW - 34) },
@@ -50,7 +51,7 @@ export function createStrips(label) {
         dot.firstChild.textContent = `part ${child + 1}: agreement ${numberText(value, 3)}, coupling ${coupling.toFixed(3)}`;
       });
       mean.style.transform = `translateX(${x(agreement[digit])}px)`;
-      mean.lastChild.textContent = `mean ${numberText(agreement[digit], 3)}`;
+      mean.lastChild.textContent = t("mean {value}", { value: numberText(agreement[digit], 3) });
       const right = x(agreement[digit]) > limit;
       mean.lastChild.setAttribute("text-anchor", right ? "end" : "start");
       mean.lastChild.setAttribute("x", right ? -6 : 6);

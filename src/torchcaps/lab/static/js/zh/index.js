@@ -1,6 +1,7 @@
 // All Chinese texts, by the English ones; a file for each view.
 
 import attack from "./attack.js";
+import clusters from "./clusters.js";
 import compare from "./compare.js";
 import draw from "./draw.js";
 import overlap from "./overlap.js";
@@ -14,5 +15,6 @@ import votes from "./votes.js";
 import widgets from "./widgets.js";
 
 export default {
-  ...page, ...widgets, ...tour, ...draw, ...tweak, ...overlap, ...votes, ...parts, ...toy, ...attack, ...compare, ...run,
+  ...page, ...widgets, ...tour, ...draw, ...tweak, ...overlap, ...votes, ...parts, ...toy, ...clusters, ...attack,
+  ...compare, ...run,
 };

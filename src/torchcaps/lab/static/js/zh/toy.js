@@ -46,4 +46,6 @@ export default {
   "a plane": "飞机",
   "a truck": "卡车",
   "a car": "汽车",
+  "{whole} degrees": "{whole} 度",
+  "{whole} degrees, used in training": "{whole} 度，训练中用过",
 };

@@ -36,4 +36,9 @@ export default {
   "All four twins agree on {digit}.": "四个孪生网络都认为是 {digit}。",
   "No agreement": "意见不一",
   "The twins differ: {list}.": "孪生网络意见不一：{list}。",
+  "Dynamic": "动态路由",
+  "EM": "EM 路由",
+  "Heinsen": "Heinsen 路由",
+  "mean {value}": "均值 {value}",
+  "{measure} of vote and capsule →": "投票与胶囊的{measure} →",
 };
