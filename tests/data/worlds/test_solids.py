@@ -14,13 +14,13 @@ from torchcaps.data.worlds.solids.world import PAINT, part_scale, part_solid, wh
 from torchcaps.data.worlds.toys.cameras import DISTANCE, look_from
 from torchcaps.data.worlds.toys.raycast import cast_rays
 
-# Points on the surface of each part, in unit coordinates: without a mark, on the darker side, on the cap.
-FACES = {
-    "box": {"plain": (-1, 0, 0), "side": (1, 0, 0), "cap": (-0.5, 0, 1)},
-    "plate": {"plain": (-1, 0, 0), "side": (1, 0, 0), "cap": (-0.5, 0, 1)},
-    "cylinder": {"plain": (-1, 0, -0.3), "side": (1, 0, -0.3), "cap": (-0.5, 0, 1)},
-    "cone": {"plain": (-0.65, 0, -0.3), "side": (0.65, 0, -0.3), "cap": (-0.1, 0, 0.8)},
-    "ellipsoid": {"plain": (-1, 0, 0), "side": (1, 0, 0), "cap": (-0.2, 0, 0.9798)},
+# Points on the surface of each part, in unit coordinates, by the signs of x, y and z.
+POINTS = {
+    "box": (1.0, 0.5, 0.5),
+    "plate": (0.5, 0.5, 1.0),
+    "cylinder": (0.8, 0.6, 0.5),
+    "cone": (0.48, 0.36, -0.2),
+    "ellipsoid": (0.6, 0.48, 0.64),
 }
 
 
@@ -28,7 +28,7 @@ def colors(name: str, point: tuple[float, float, float]) -> np.ndarray:
     """Brightness of the pixels where a point of a part should be, in views that see it, without a lamp."""
     size = 160
     kind = [part.name for part in PARTS].index(name)
-    scenes = draw_solids("parts", 60, options=SolidOptions(size=size, parts=1, light=(0, 0), lamp=(0, 0)))
+    scenes = draw_solids("parts", 200, options=SolidOptions(size=size, parts=1, light=(0, 0), lamp=(0, 0)))
     half = np.array(PARTS[kind].half)
     camera = eyes()
     found = []
@@ -45,15 +45,20 @@ def colors(name: str, point: tuple[float, float, float]) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", POINTS)
 def test_the_marks_are_where_the_pose_says(name: str) -> None:
-    # Without a lamp, a surface has 0.55 times its paint, and between 50 % and 100 % of that by its normal.
-    for face, expected in (("plain", PAINT[0][0]), ("side", PAINT[1][0]), ("cap", PAINT[0][1])):
-        seen = colors(name, FACES[name][face])
-        assert len(seen) >= 3, face
-        share = seen / (0.55 * expected)
-        # The point may lie on the border of two pixels or of two faces: a few may differ.
-        assert np.mean((share > 0.45) & (share < 1.05)) >= 0.8, (face, share)
+    base, *shares = PAINT
+    for signs in ((1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, -1, 1), (1, 1, -1)):
+        # The cone's point is below its middle: above it there is little to see.
+        point = tuple(sign * abs(value) for sign, value in zip(signs, POINTS[name]))
+        if name == "cone":
+            point = (*point[:2], POINTS[name][2])
+        paint = base + sum(share * (value > 0) for share, value in zip(shares, point))
+        # Without a lamp, a surface has 0.75 times its paint, and 50 % to 100 % of that by its normal.
+        share = colors(name, point) / (0.75 * paint)
+        assert len(share) >= 3
+        # A pixel may lie on the border of two faces: a few may differ.
+        assert np.mean((share > 0.45) & (share < 1.05)) >= 0.8, (point, share)
 
 
 def test_the_pose_projects_to_the_middle_of_the_part() -> None:
@@ -150,14 +155,21 @@ def test_a_scene_has_the_same_bits_in_every_batch(kind: str) -> None:
     assert not torch.equal(together.images, draw_solids(kind, 140, seed=4, options=options).images)
 
 
-def test_loose_parts_are_seen_from_everywhere() -> None:
-    scenes = draw_solids("parts", 400, options=SolidOptions(size=8, parts=2))
-    directions = scenes.part_pose[..., :3, :3].flatten(0, 1)
-    directions = directions / directions[:, :, :1].norm(dim=1, keepdim=True)
-    assert directions.mean(0).abs().max() < 0.1
-    # The mean of squares of each entry of uniform rotations is 1/3.
-    assert (directions.square().mean(0) - 1 / 3).abs().max() < 0.06
-    assert torch.allclose(torch.linalg.det(directions), torch.ones(800, dtype=torch.float64))
+def test_loose_parts_lie_on_all_sides_and_are_seen_from_all_azimuths() -> None:
+    scenes = draw_solids("parts", 600, options=SolidOptions(size=8, parts=2, elevation=(0, 0)))
+    turned = scenes.part_pose[..., :3, :3].flatten(0, 1)
+    turned = turned / turned[:, :, :1].norm(dim=1, keepdim=True)
+    assert torch.allclose(torch.linalg.det(turned), torch.ones(1200, dtype=torch.float64))
+    up, towards = turned[:, 2], turned[:, 0]  # the vertical and the line of sight in the part's own frame
+    share, side = up.abs().max(1)
+    assert torch.allclose(share, torch.ones(1200, dtype=torch.float64))
+    sides = 2 * side + (up.gather(1, side[:, None])[:, 0] > 0)
+    counts = torch.bincount(sides, minlength=6)
+    assert counts.min() > 150
+    for each in range(6):
+        mine = towards[sides == each]
+        around = torch.atan2(*(mine[:, [axis for axis in range(3) if axis != each // 2]].T))
+        assert torch.histc(around.float(), 6, -np.pi, np.pi).min() > 0.1 * len(mine)
 
 
 def test_ranges_are_kept_and_the_test_split_may_have_its_own() -> None:

@@ -12,12 +12,19 @@ import numpy as np
 from torchcaps.data.worlds.flat.numbers import SceneNumbers
 from torchcaps.data.worlds.solids.options import SolidOptions
 from torchcaps.data.worlds.solids.world import PARTS, WHOLES, part_scale, whole_places
+from torchcaps.data.worlds.toys.solid import rotation
 
 # Loose parts keep this distance from each other, relative to the sum of their scales, if they find a place.
-_APART = 0.8
+_APART = 0.65
 _TRIES = 8
 # Centers of loose parts lie in a ball of this radius.
 _BALL = 0.75
+
+
+# The rotations that put each of the six sides of a part below.
+_SIDES = np.stack(
+    [rotation(roll, pitch) for roll, pitch in ((0, 0), (90, 0), (180, 0), (270, 0), (0, 90), (0, -90))]
+)
 
 
 class SolidLayout(NamedTuple):
@@ -63,16 +70,20 @@ def compose_wholes(numbers: SceneNumbers, options: SolidOptions) -> SolidLayout:
 
 
 def compose_parts(numbers: SceneNumbers, options: SolidOptions) -> SolidLayout:
-    """Scenes of loose parts, seen from everywhere: every rotation is as likely as any other.
+    """Scenes of loose parts: each lies on one of its six sides, turned about the vertical by any angle.
 
-    A part is moved a few times if it is too near to an earlier one, and stays where it is then.
+    The camera sees them from its range of elevations; so every part is seen from all azimuths. A part is
+    moved a few times if it is too near to an earlier one, and stays where it is then.
     """
     count, parts = len(numbers), options.parts
     kind = numbers.integers(len(PARTS), parts)
     pose = np.tile(np.eye(4), (count, parts, 1, 1))
     scale = part_scale() * numbers.uniform(*options.scale)
+    elevation, turn = numbers.uniform(*options.elevation), numbers.uniform(*options.turn)
     for part in range(parts):
-        pose[:, part, :3, :3] = scale[:, None, None] * _any_rotation(numbers)
+        view = np.stack([numbers.uniform(-180, 180), elevation, turn], 1)
+        side = _SIDES[numbers.integers(len(_SIDES))]
+        pose[:, part, :3, :3] = scale[:, None, None] * multiply(view_rotation(view), side)
         place = _BALL * _in_ball(numbers)
         for _ in range(_TRIES if part else 0):
             distance = np.sqrt(((pose[:, :part, :3, 3] - place[:, None]) ** 2).sum(-1)).min(1)
@@ -107,20 +118,6 @@ def _about(axis: int, angle: np.ndarray) -> np.ndarray:
     result[:, one, one] = result[:, other, other] = np.cos(angle)
     result[:, other, one], result[:, one, other] = np.sin(angle), -np.sin(angle)
     return result
-
-
-def _any_rotation(numbers: SceneNumbers) -> np.ndarray:
-    """Rotations `[N, 3, 3]` from random unit quaternions (Shoemake 1992)."""
-    share, first, second = (numbers.uniform(0, 1) for _ in range(3))
-    first, second = 2 * np.pi * first, 2 * np.pi * second
-    low, high = np.sqrt(1 - share), np.sqrt(share)
-    x, y, z, w = low * np.sin(first), low * np.cos(first), high * np.sin(second), high * np.cos(second)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, -1) for row in rows], -2)
 
 
 def _in_ball(numbers: SceneNumbers) -> np.ndarray:

@@ -19,7 +19,7 @@ EYES_APART = 12.0
 """Degrees of azimuth between the two cameras, twice as many as for the toys: depth is read from it."""
 SAMPLES = 2
 """Rays per pixel, along each side."""
-AMBIENT = 0.55
+AMBIENT = 0.75
 LAMP_ELEVATION = 45.0
 _CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 
@@ -183,5 +183,5 @@ def _shade(
     lx, ly, lz = directions(light.tolist(), [LAMP_ELEVATION] * len(light)).astype(np.float32).T[:, scene]
     lambert = np.maximum((nx * lx + ny * ly + nz * lz) / length, 0)
     glow = np.float32(AMBIENT) * (np.float32(0.75) + np.float32(0.25) * (nz / length))
-    reflected = paint(x, z).astype(np.float32) * (lamp.astype(np.float32)[scene] * lambert + glow)
+    reflected = paint(x, y, z).astype(np.float32) * (lamp.astype(np.float32)[scene] * lambert + glow)
     brightness.reshape(-1)[hit] = reflected

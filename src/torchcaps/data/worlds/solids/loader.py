@@ -29,7 +29,7 @@ def solids(
     scale: Range = (0.85, 1.0),
     offset: float = 0.05,
     light: Range = (-50.0, 50.0),
-    lamp: Range = (0.55, 0.75),
+    lamp: Range = (0.2, 0.3),
     test_azimuth: Range | None = None,
     test_elevation: Range | None = None,
     parts: int = 4,
@@ -41,7 +41,8 @@ def solids(
     orientation. Tower, cannon and drill are made of the same parts in other relations; so are plane, lamp
     and swing; so are robot and ship. Kinds of scenes, and their labels:
 
-    - `parts`: loose parts, every rotation as likely as any other; labels `[N, parts]` are their kinds;
+    - `parts`: loose parts that lie on any of their sides, seen from all azimuths; labels `[N, parts]` are
+      their kinds;
     - `single`: one whole; labels `[N]` are its type, eight classes.
 
     The metadata is the truth as in `SolidScenes`.

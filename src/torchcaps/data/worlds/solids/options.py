@@ -18,7 +18,7 @@ class SolidOptions:
         scale: range of scales; a whole of scale 1 just fits into the image.
         offset: largest distance of a whole from the middle of the view.
         light: range of the lamp's azimuth in degrees from the camera's.
-        lamp: brightness of the lamp; the light from all sides has 0.55.
+        lamp: brightness of the lamp; the light from all sides has 0.75.
         parts: number of loose parts in scenes of kind `parts`.
         noise: standard deviation of the noise that is added to each pixel, 0..1.
     """
@@ -30,7 +30,7 @@ class SolidOptions:
     scale: Range = (0.85, 1.0)
     offset: float = 0.05
     light: Range = (-50.0, 50.0)
-    lamp: Range = (0.55, 0.75)
+    lamp: Range = (0.2, 0.3)
     parts: int = 4
     noise: float = 0.0
 

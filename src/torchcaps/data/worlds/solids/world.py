@@ -42,23 +42,24 @@ PARTS = (
 )
 """The kinds of parts. Unit coordinates are those of the solid before it is scaled by `half`."""
 
-SIDE = 0.0
-CAP = 0.4
-"""A part is darker where its unit coordinate x is above `SIDE`, and much darker where z is above `CAP`."""
-PAINT = ((1.0, 0.3), (0.55, 0.12))
-"""Share of the light that is reflected, by side (no, yes) and then by cap (no, yes)."""
+PAINT = (0.1, 0.5, 0.13, 0.27)
+"""Share of the light that is reflected: everywhere, and in addition where x, y or z are positive."""
 
 
-def paint(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+def paint(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """The paint at points of a part in unit coordinates: the mark that shows its orientation.
 
-    Two planes divide the surface, so a border of the mark is visible from nearly everywhere: it is hidden
-    only where the view runs along an axis, or where another part is in front.
+    Each eighth of a part has a gray of its own. Three planes cut the surface, so borders between grays are
+    visible from everywhere, unless another part is in front.
 
-    >>> paint(np.array([-0.5, 0.5]), np.array([0.0, 0.9])).tolist()
-    [1.0, 0.12]
+    >>> paint(*np.array([[-0.5, 0.5], [0.0, 0.2], [0.0, 0.9]])).round(2).tolist()
+    [0.1, 1.0]
     """
-    return np.array(PAINT)[(x > SIDE).astype(np.int64), (z > CAP).astype(np.int64)]
+    base, *shares = PAINT
+    reflected = np.full(x.shape, base)
+    for share, values in zip(shares, (x, y, z)):
+        reflected += share * (values > 0)
+    return reflected
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ WHOLES = (
         (
             Place("plate", (0.3, 0.0, 0.65), (0, 0, 90)),
             Place("box", (0.35, 0.45, -0.35), (90, 0, 90)),
-            Place("cylinder", (-0.5, 0.2, -0.1), (0, 45, 0)),
+            Place("cylinder", (-0.5, 0.2, -0.1), (0, 0, 90)),
             Place("ellipsoid", (0.1, -0.55, -0.3)),
         ),
     ),
