@@ -73,7 +73,7 @@ class SolidForm:
 
     channels: int = 24
     part_scenes: int = 12_000
-    part_steps: int = 1200
+    part_steps: int = 2400
     reader_steps: int = 2500
     wholes: int = 2000
     cnn_steps: int = 350
