@@ -28,6 +28,7 @@ MODULES = (
     "worlds.boats",
     "worlds.faces",
     "worlds.shapes",
+    "worlds.solids",
     "worlds.toys",
 )
 

@@ -31,6 +31,7 @@ MODULES = {
     "poses": "wholes.claims.poses",
     "crowds": "wholes.claims.crowds",
     "hierarchy": "wholes.claims.hierarchy",
+    "solids": "wholes.claims.solids",
     "parts-unlabeled": "wholes.unlabeled",
 }
 

@@ -12,7 +12,7 @@ DISTANCE = 6.0
 EYES_APART = 6.0
 """Degrees of azimuth between the left and the right camera."""
 
-_HALF_FIELD = 0.178  # a ball of radius 1 at this distance fills 95 % of the frame
+HALF_FIELD = 0.178  # a ball of radius 1 at this distance fills 95 % of the frame
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def look_from(
     target: np.ndarray,
     *,
     distance: float = DISTANCE,
-    half_field: float = _HALF_FIELD,
+    half_field: float = HALF_FIELD,
     parallel: bool = False,
 ) -> Cameras:
     """Cameras at the given azimuths and elevations (degrees) around `target` that look at it.

@@ -96,7 +96,7 @@ def _depth_of(solid: Solid, cameras: Cameras, u: np.ndarray, v: np.ndarray) -> n
     else:
         origin = _affine(on_plane, middle * right, middle * down, u, v)
         direction = _affine(forward, right, down, u, v)
-    return _ENTRY[solid.shape](origin, direction, solid.taper) + middle.astype(np.float32)[:, :, None]
+    return ENTRY[solid.shape](origin, direction, solid.taper) + middle.astype(np.float32)[:, :, None]
 
 
 def _affine(
@@ -169,9 +169,10 @@ def _enter_cone(origin: Components, direction: Components, taper: float) -> np.n
     return nearest
 
 
-_ENTRY: dict[str, Callable[[Components, Components, float], np.ndarray]] = {
+ENTRY: dict[str, Callable[[Components, Components, float], np.ndarray]] = {
     "ellipsoid": _enter_ellipsoid,
     "box": _enter_box,
     "cylinder": _enter_cylinder,
     "cone": _enter_cone,
 }
+"""Depth at which rays enter a unit solid, relative to their origins; a miss is NaN or infinite."""

@@ -62,7 +62,7 @@ def _normals(solids: Sequence[Solid], point: Components, part: np.ndarray) -> Co
     local = [row[0] * x + row[1] * y + row[2] * z for row in matrix]
     shape = np.array([SHAPES.index(solid.shape) for solid in solids])[part]
     taper = np.array([solid.taper for solid in solids], dtype=np.float32)[part]
-    gradient = _unit_normals(local[0], local[1], local[2], shape, taper)
+    gradient = unit_normals(local[0], local[1], local[2], shape, taper)
     # Normals are transformed by the inverse transpose.
     normal = [
         matrix[0, k] * gradient[0] + matrix[1, k] * gradient[1] + matrix[2, k] * gradient[2] for k in range(3)
@@ -71,7 +71,7 @@ def _normals(solids: Sequence[Solid], point: Components, part: np.ndarray) -> Co
     return normal[0] / length, normal[1] / length, normal[2] / length
 
 
-def _unit_normals(
+def unit_normals(
     x: np.ndarray, y: np.ndarray, z: np.ndarray, shape: np.ndarray, taper: np.ndarray
 ) -> Components:
     """Directions (of any length) out of the unit solids at points on their surface."""
