@@ -53,8 +53,10 @@ def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> Non
     answer = visit.response_to("attack", lambda: visit.open("attack"))
     view = visit.page.locator("#view-attack")
     for index, network in enumerate(("capsules", "cnn")):
-        chart, curve = view.locator(".chart").nth(index), answer[network]
+        chart, curve = view.locator(".line-figure").nth(index), answer[network]
         assert axis_numbers(chart, "middle")[:2] == [0, 0.05]
+        figure, picture = (each.bounding_box() for each in (chart, chart.locator("svg")))
+        assert picture["y"] + picture["height"] <= figure["y"] + figure["height"] + 1, "nothing lies over it"
         assert axis_numbers(chart, "end") == [0, 0.5, 1] or len(axis_numbers(chart, "end")) >= 4
         marks = chart.locator(".marks text").all_text_contents()
         at = curve["changes_at"]

@@ -20,7 +20,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 # Names that are the same in both languages.
 NAMES = "|".join(
     [
-        r"torchcaps|English|CNN|EM|Heinsen|softmax|logits|FGSM|PGD|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete",
+        r"torchcaps|English|CNN|EM|Heinsen|softmax|sigmoid|logits|FGSM|PGD|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete",
         r"\w+(?:[_-]\w+)+|avx\w*|dev\d*",
     ]
 )

@@ -130,6 +130,13 @@ def test_the_scores_of_the_cnn_add_up_to_1(store: ModelStore) -> None:
     np.testing.assert_allclose(sums, 1, atol=1e-3)
 
 
+def test_the_scores_under_attack_are_sigmoids(store: ModelStore) -> None:
+    """The card of the CNN says: one sigmoid per class, each from 0 to 1."""
+    network = store[attack.CNN]
+    output = network.model(network.prepare([[0.5] * 28] * 28))
+    torch.testing.assert_close(output.scores, torch.sigmoid(output.logits))
+
+
 @pytest.mark.parametrize("method", ["fgsm", pytest.param("pgd", marks=pytest.mark.slow)])
 def test_an_attack_changes_no_pixel_by_more_than_epsilon(store: ModelStore, method: str) -> None:
     """ "changes every pixel by at most ε", "The prediction first changes at ε = …"."""

@@ -20,7 +20,7 @@ const [MAX, SIZE] = [0.5, 28];
 
 export function create(stage) {
   const names = { capsules: t("Capsules"), cnn: t("CNN") };
-  const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("scores that add up to 1") };
+  const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("one sigmoid per class, each from 0 to 1") };
   const epsilon = createSlider({
     label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.1),
     format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },

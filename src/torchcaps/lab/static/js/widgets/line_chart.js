@@ -16,7 +16,7 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
   const picture = svg("svg", { class: "line-chart", role: "img", "aria-label": label }, grid, marked, guide, drawn);
   const legend = h("p", { class: "line-legend" });
   const readout = h("p", { class: "readout", "aria-hidden": "true" });
-  const element = h("figure", { class: onPick ? "chart pickable" : "chart" }, legend, picture, readout);
+  const element = h("figure", { class: onPick ? "line-figure pickable" : "line-figure" }, legend, picture, readout);
   let data = null;
   let place = null; // { x, xs }: the scale, and where the values stand
   let hovered = null;

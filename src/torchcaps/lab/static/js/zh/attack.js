@@ -2,7 +2,7 @@
 
 export default {
   "lengths, each from 0 to 1": "胶囊长度，各在 0 到 1 之间",
-  "scores that add up to 1": "总和为 1 的得分",
+  "one sigmoid per class, each from 0 to 1": "每个类别一个 sigmoid，各在 0 到 1 之间",
   "ε, the maximum change of a pixel": "ε：每个像素的最大改变量",
   "{value} of 1": "{value}（满幅为 1）",
   "Your drawing": "你的图",
