@@ -73,7 +73,7 @@ def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(vi
     visit.open("draw")
     answer = visit.response_to("attack", lambda: visit.open("attack"))
     view = visit.page.locator("#view-attack")
-    view.locator(".chart svg").first.click(position={"x": 400, "y": 80})
+    view.locator(".line-figure svg").first.click(position={"x": 400, "y": 80})
     epsilon = float(view.get_by_role("slider").input_value())
     row = answer["epsilons"].index(pytest.approx(epsilon))
     assert epsilon > 0.2
@@ -167,7 +167,7 @@ def test_dragging_the_picture_turns_the_toy(visit: Visit) -> None:
 def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) -> None:
     view = visit.open("toy")
     measured = visit.page.evaluate("fetch('api/toys').then((answer) => answer.json())")["accuracy"]
-    chart = view.locator(".toy-accuracy .chart")
+    chart = view.locator(".toy-accuracy .line-figure")
     assert axis_numbers(chart, "middle")[0] == 0
     text = chart.locator(".readout").inner_text()
     share = measured["capsules"][1]
