@@ -9,8 +9,11 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_count
 from torchcaps.capsules import Capsules
-from torchcaps.data.worlds.toys.cameras import DISTANCE, HALF_FIELD
 from torchcaps.models.part_detector import PartDetector
+
+# The camera of `torchcaps.data.worlds.toys.cameras`: networks do not depend on data sets.
+DISTANCE = 6.0
+HALF_FIELD = 0.178
 
 STRIDE = 4
 """Pixels between neighboring places of a map."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count
-from torchcaps.data.worlds.toys.cameras import DISTANCE, HALF_FIELD
+from torchcaps.models.solid_detector import DISTANCE, HALF_FIELD
 
 WINDOW = 24
 """Pixels along each side of a window."""

@@ -201,3 +201,10 @@ def test_parts_are_found_in_batches() -> None:
     apart = find_solids(detector, reader, images, batch_size=3)
     assert torch.allclose(together.pose, apart.pose, atol=1e-3)
     assert together.pose.shape == (7, len(PARTS), 16)
+
+
+def test_networks_and_world_have_the_same_camera() -> None:
+    from torchcaps.data.worlds.toys import cameras
+    from torchcaps.models import solid_detector
+
+    assert (solid_detector.DISTANCE, solid_detector.HALF_FIELD) == (cameras.DISTANCE, cameras.HALF_FIELD)
