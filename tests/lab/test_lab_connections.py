@@ -72,7 +72,7 @@ def test_requests_of_clients_that_left_are_not_computed(monkeypatch: pytest.Monk
 
     def reconstruct(store: ModelStore, request: TweakRequest) -> TweakResponse:
         computed.append(request)
-        return TweakResponse(reconstruction=[[0.0]])
+        return TweakResponse(reconstruction=[[0.0]], offsets=[0.0], strips="AA==")
 
     monkeypatch.setattr(draw, "reconstruct", reconstruct)
     app = create_app(ModelStore({}))
@@ -144,7 +144,7 @@ def test_too_many_connections_close_the_longest_waiting(monkeypatch: pytest.Monk
 def test_a_request_in_progress_is_not_closed_for_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LimitedProtocol, "max_connections", 2)
     monkeypatch.setattr(LimitedProtocol, "request_timeout", 0.5)
-    result = TweakResponse(reconstruction=[[0.0]])
+    result = TweakResponse(reconstruction=[[0.0]], offsets=[0.0], strips="AA==")
     monkeypatch.setattr(draw, "reconstruct", lambda store, request: result)
     release, app = threading.Event(), create_app(ModelStore({}))
     worker = app.state.worker

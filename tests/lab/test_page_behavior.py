@@ -14,7 +14,8 @@ def test_arrow_keys_move_between_the_tabs(browser: Any, lab: str) -> None:
     visit = Visit(browser.new_page(reduced_motion="reduce"), lab, "keyboard")
     visit.open("draw")
     visit.page.get_by_role("tab", name="Draw").focus()
-    for name in ("Tweak", "Overlap", "Votes", "Parts and wholes", "Turn a toy", "Clusters", "Attack", "Draw"):
+    tabs = ["Tweak", "Overlap", "Votes", "Parts and wholes", "Turn a toy", "Clusters", "Attack", "Compare"]
+    for name in [*tabs, "Draw"]:
         visit.page.keyboard.press("ArrowRight")
         tab = visit.page.get_by_role("tab", name=name, selected=True)
         tab.wait_for()

@@ -67,7 +67,7 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ("votes", ["capsnet_small", *["capsule_head"] * 4]),
         ("toy", ["matrix_capsnet_small", "pooled_cnn"]),
         ("attack", ["shared_capsnet", "pooled_cnn"]),
-        ("parts", ["parts_capsnet"]),
+        ("parts", ["parts_capsnet", "parts_cnn"]),
     ],
 )
 def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:

@@ -35,6 +35,7 @@ THIN: dict[str, dict[str, Any]] = {
     "matrix_capsnet_small": {"channels": 4, "types": (2, 2, 3)},
     "norb_cnn": {},
     "parts_capsnet": {"channels": 4, "proposals": 5},
+    "parts_cnn": {"channels": 4},
     "pooled_cnn": {"stages": ((8, 8), (8,)), "hidden": 8},
     "pooled_trunk": {"backbone": "resnet20"},
     "self_routing_resnet20": {"backbone": "conv6", "types": 4, "pose_dim": 4},

@@ -44,7 +44,7 @@ def lab(
 
       torchcaps lab
       torchcaps lab --port 9000
-      torchcaps lab --run runs/mine         your own network, and the curves of its training
+      torchcaps lab --run runs/mine         your own network and its curves
       torchcaps lab --host 0.0.0.0          let other machines connect, with a token
     """
     try:

@@ -8,14 +8,17 @@ const session = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).
 
 // The server rejected a request.
 export class ApiError extends Error {
-  constructor(status, body) {
+  constructor(status, body, path) {
     super(describe(status, body));
     this.status = status;
+    this.path = path;
   }
 }
 
 // The server did not respond.
 export class ConnectionError extends Error {}
+
+let rejected = null; // the path of the request whose rejection is shown; only its own success removes the message
 
 async function send(path, options = {}) {
   const headers = { "X-Session": session, ...options.headers };
@@ -28,10 +31,13 @@ async function send(path, options = {}) {
     if (!response || response.ok) throw new ConnectionError(path); // an error response may have no JSON body
   }
   if (response.ok) {
-    showStatus("");
+    if (rejected === null || rejected === path) {
+      rejected = null;
+      showStatus("");
+    }
     return body;
   }
-  throw new ApiError(response.status, body);
+  throw new ApiError(response.status, body, path);
 }
 
 // What the server says about an error is for programs; what a visitor can meet has a sentence of the page.
@@ -119,9 +125,14 @@ function isTemporary(error) {
 export function reportError(error, onMissing = () => {}) {
   if (error instanceof ApiError) {
     if (isSuperseded(error)) return;
-    if (error.status === 503) onMissing(error.message);
-    else showStatus(error.message);
+    if (error.status === 503) {
+      onMissing(error.message);
+      return;
+    }
+    rejected = error.path;
+    showStatus(error.message);
   } else if (error instanceof ConnectionError) {
+    rejected = null;
     showStatus(t("The server does not respond. Is torchcaps lab still running?"));
   } else {
     console.error(error);
