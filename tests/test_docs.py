@@ -27,7 +27,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".git
 # Pages whose programs run, block by block in one namespace.
 PROGRAMS = sorted(
     [ROOT / "docs" / f"{name}.md" for name in ("index", "start", "concepts", "export")]
-    + [ROOT / "docs" / f"{name}.md" for name in ("kernels", "parsing", "parts", "viewpoint", "worlds")]
+    + [
+        ROOT / "docs" / f"{name}.md"
+        for name in ("kernels", "parsing", "parts", "solids", "viewpoint", "worlds")
+    ]
     + [*ROOT.glob("docs/guides/*.md")]
 )
 # Blocks that do not run here, by page, and why.

@@ -28,5 +28,6 @@ CLAIMS = {
     "crowds": "只学过单个整体的胶囊网络能读懂有多个整体的场景，因为一个部件只属于一个整体",
     "hierarchy": "整体又是更大整体的部件：直立学会的组合，在任何角度都能读成一棵树",
     "parts-unlabeled": "不给部件任何标注，只靠重画图像，网络就能学到部件及其姿态，并认出没见过的角度上的整体",
+    "solids": "只从前方学过的立体整体，从任何一侧都能认出，因为部件与整体的关系不随视角变化",
 }
 """A claim for each name of `list_claims`, in one sentence without a full stop."""
