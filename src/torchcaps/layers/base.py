@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_flag, check_floating
+from torchcaps._compiling import Unscriptable
 from torchcaps.capsules import Capsules
 from torchcaps.poses import PoseSpace
 from torchcaps.routing import Routing, RoutingOutput, create_routing, routing_options
 from torchcaps.votes import Votes
 
 
-class CapsuleLayer(nn.Module, ABC):
+class CapsuleLayer(Unscriptable, nn.Module, ABC):
     """Children vote, a routing clusters the votes: capsules in, capsules out. Subclasses say who votes.
 
     Args:

@@ -181,7 +181,7 @@ def mean_pose(
     space: PoseSpace, votes: Tensor, weight: Tensor, limits: torch.dtype | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`weighted_mean` by the mean of the pose space, for poses that cannot be added."""
-    mass, share = _shares(weight, limits)
+    mass, share = mass_and_shares(weight, limits)
     return space.mean(votes, share), mass, share
 
 
@@ -202,7 +202,7 @@ def precise_mean(
 
     `limits` is the type whose `min_mass` counts, by default that of the weights.
     """
-    mass, share = _shares(weight, limits)
+    mass, share = mass_and_shares(weight, limits)
     center = realize(weighted_sum(votes, share).detach())
     shift = weighted_sum(votes - center.unsqueeze(2), share)
     mean = center + shift
@@ -211,7 +211,7 @@ def precise_mean(
     return mean, low, mass, share
 
 
-def _shares(weight: Tensor, limits: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+def mass_and_shares(weight: Tensor, limits: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
     """The mass of each parent, and the weights as shares of it: 0 where nobody votes."""
     mass = weight.sum(2)
     alive = mass > min_mass(limits or mass.dtype)

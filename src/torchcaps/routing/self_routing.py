@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts
 from torchcaps.poses import PoseSpace, VectorPose
-from torchcaps.routing.base import Routing, RoutingOutput, even_gradient, min_mass, weighted_mean
+from torchcaps.routing.base import Routing, RoutingOutput, even_gradient, mass_and_shares, min_mass
 from torchcaps.routing.dynamic import logits_of
 from torchcaps.votes import Votes
 
@@ -73,9 +73,8 @@ class SelfRouting(Routing):
         least = min_mass(child.dtype)
         # Shares of the field's activation: their sums over children are the activations of the parents.
         child = even_gradient(child / child.sum(2, keepdim=True).clamp(min=least), 2)
-        pose, presence, share = votes.reduce(weighted_mean, coupling * child)
-        if not votes.space.linear:
-            pose = votes.reduce(votes.space.mean, share)
+        presence, share = mass_and_shares(coupling * child)
+        pose = votes.mean(share) if votes.space.linear else votes.reduce(votes.space.mean, share)
         yield RoutingOutput(pose, presence, presence.clamp(min=least).log(), coupling)
 
     def supports(self, space: PoseSpace) -> bool:

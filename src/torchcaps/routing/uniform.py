@@ -7,8 +7,8 @@ from torch import Tensor
 
 from torchcaps._checks import check_choice, check_flag
 from torchcaps.capsules import SQUASHES, length, squash
-from torchcaps.routing.base import Routing, RoutingOutput, length_logit, weighted_mean
-from torchcaps.votes import Votes, weighted_sum
+from torchcaps.routing.base import Routing, RoutingOutput, length_logit, mass_and_shares
+from torchcaps.votes import Votes
 
 
 class UniformRouting(Routing):
@@ -46,10 +46,7 @@ class UniformRouting(Routing):
     ) -> Iterator[RoutingOutput]:
         """Yield the only iteration."""
         coupling = votes.uniform() if start is None else start
-        if self.average:
-            total, _, _ = votes.reduce(weighted_mean, coupling)
-        else:
-            total = votes.reduce(weighted_sum, coupling)
+        total = votes.mean(mass_and_shares(coupling)[1]) if self.average else votes.total(coupling)
         pose = squash(total, self.squash)
         presence = length(pose)
         yield RoutingOutput(pose, presence, length_logit(presence), coupling)

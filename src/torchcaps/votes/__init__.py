@@ -18,7 +18,7 @@ The dots are the `weight_shape` of the pose space, which says how a pose becomes
 from torchcaps.votes.base import Votes, at_least_float32
 from torchcaps.votes.dense import DenseVotes, SharedVotes
 from torchcaps.votes.grid import ClassVotes, ConvVotes, check_padding
-from torchcaps.votes.reductions import agreement, weighted_sum
+from torchcaps.votes.reductions import agreement, centered_sum, weighted_sum
 
 __all__ = [
     "ClassVotes",
@@ -28,6 +28,7 @@ __all__ = [
     "Votes",
     "agreement",
     "at_least_float32",
+    "centered_sum",
     "check_padding",
     "weighted_sum",
 ]

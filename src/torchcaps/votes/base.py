@@ -13,6 +13,7 @@ from torchcaps._checks import check_dtype, check_floating
 from torchcaps._compiling import compiling, recompute
 from torchcaps._widen import widen
 from torchcaps.poses import POSE_SPACES, PoseSpace
+from torchcaps.votes.reductions import centered_sum, weighted_sum
 
 T = TypeVar("T")
 
@@ -94,6 +95,33 @@ class Votes(ABC):
             self._votes = self.tensor()
         return function(self._votes, *others)
 
+    def total(self, share: Tensor) -> Tensor:
+        r"""The sum of the votes for each parent, :math:`\sum_i s_{ij} V_{ij}`.
+
+        Shape: share `[B, P, I, J]` to `[B, P, J, D]`.
+
+        Example:
+            >>> from torchcaps.votes import SharedVotes
+            >>> votes = SharedVotes(torch.ones(2, 50, 8), torch.ones(3, 8, 16))
+            >>> votes.total(votes.uniform()).shape
+            torch.Size([2, 1, 3, 16])
+        """
+        return self.reduce(weighted_sum, share)
+
+    def mean(self, share: Tensor) -> Tensor:
+        """`total` under shares that add up to 1 for each parent, or to 0, with accurate gradients.
+
+        What all votes for a parent have in common adds nothing to the slope with respect to a share.
+
+        Shape: share `[B, P, I, J]` to `[B, P, J, D]`.
+        """
+        return self.reduce(centered_sum, share)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether votes and poses are classes of this package, which compute nothing else than they say."""
+        return all(type(part).__module__.startswith("torchcaps.") for part in (self, self.space))
+
     def double(self) -> Votes:
         """The votes in float64.
 
@@ -109,8 +137,7 @@ class Votes(ABC):
         votes.pose, votes.weight = widen(self.pose), widen(self.weight)
         votes._unfolded = None
         votes._votes = None
-        known = all(type(part).__module__.startswith("torchcaps.") for part in (self, self.space))
-        if not known and not compiling():
+        if not self._is_ours and not compiling():
             self._votes = self.tensor() if self._votes is None else self._votes
             votes._votes = widen(self._votes)
         return votes

@@ -5,6 +5,7 @@ from torch import Tensor
 from torchcaps._checks import check_floating, check_tensor
 from torchcaps.poses import PoseSpace
 from torchcaps.votes.base import Votes
+from torchcaps.votes.pooled import PooledVotes
 
 
 class DenseVotes(Votes):
@@ -32,7 +33,7 @@ class DenseVotes(Votes):
         return self.space.compose(poses, self.weight).unsqueeze(1)
 
 
-class SharedVotes(Votes):
+class SharedVotes(PooledVotes):
     """Every child votes with the same weights, one per parent type: any number of children fits.
 
     Shape: pose `[B, N, D_in]`, weight `[J, *weight_shape]`.

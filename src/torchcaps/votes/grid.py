@@ -6,6 +6,7 @@ from torch import Tensor
 from torchcaps._checks import check_count, check_floating, check_tensor
 from torchcaps.poses import PoseSpace
 from torchcaps.votes.base import Votes
+from torchcaps.votes.pooled import PooledVotes
 
 
 def check_padding(padding: int, kernel_size: int) -> int:
@@ -15,7 +16,7 @@ def check_padding(padding: int, kernel_size: int) -> int:
     return padding
 
 
-class ClassVotes(Votes):
+class ClassVotes(PooledVotes):
     """Every capsule of a grid votes for every class, with weights shared over positions.
 
     With `coordinates`, the position of the child, scaled to 0..1, is added to two numbers of its vote, so
@@ -67,6 +68,18 @@ class ClassVotes(Votes):
         if self.coordinates:
             votes = votes + self.offset().flatten(0, 1)[:, None, None]
         return votes.flatten(1, 2).unsqueeze(1)
+
+    def _add_places(self, pooled: Tensor, share: Tensor, *, centered: bool) -> Tensor:
+        """Coordinate addition, see `PooledVotes`."""
+        if not self.coordinates:
+            return pooled
+        offset, share = self.offset().flatten(0, 1), share.sum(2)
+        if centered:
+            # All votes have this in common: shares that add up to 1 do not change it.
+            middle = offset.mean(0)
+            offset = offset - middle
+            pooled = pooled + share.detach().sum(1).unsqueeze(-1) * middle
+        return pooled + torch.einsum("bnj,nd->bjd", share, offset)
 
     def expand_rows(self, values: Tensor) -> Tensor:
         """See `Votes.expand_rows`: the same for every position."""
