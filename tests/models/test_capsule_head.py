@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import torchcaps
+from support.torchvision_import import import_timm
 from torchcaps import CapsuleHead, ClassCaps, DenseCaps, create_model, create_routing
 from torchcaps.data import load
 from torchcaps.errors import MissingExtraError
@@ -28,15 +30,7 @@ RGB: dict[str, Any] = {"num_classes": 4, "in_channels": 3, "image_size": (32, 40
 SMALL: dict[str, Any] = {"types": 4, "pose_dim": 4}
 
 
-def has_timm() -> bool:
-    try:
-        import timm  # noqa: F401
-    except (ImportError, RuntimeError):  # torchvision, which timm needs, raises RuntimeError if torch differs
-        return False
-    return True
-
-
-needs_timm = pytest.mark.skipif(not has_timm(), reason="needs timm")
+needs_timm = pytest.mark.skipif(not import_timm(), reason="needs timm")
 
 
 def trained_one_step(model: Model) -> set[str]:
@@ -159,6 +153,18 @@ def test_missing_timm_is_said_in_one_sentence(name: str, monkeypatch: pytest.Mon
     )
     with pytest.raises(MissingExtraError, match=re.escape(says)):
         create_model(name, backbone="resnet18", **RGB)
+
+
+def test_a_torchvision_of_another_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails(MetaPathFinder):
+        def find_spec(self, fullname: str, *_: object) -> None:
+            if fullname == "timm":
+                raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Fails(), *sys.meta_path])
+    with pytest.raises(ImportError, match=r"torchvision::nms does not exist.*install the torchvision"):
+        create_model("pooled_trunk", backbone="resnet18", **RGB)
 
 
 class Maps(nn.Module):

@@ -113,6 +113,27 @@ def test_linear_layers_quantize_or_say_why_not(name: str) -> None:
         torch.testing.assert_close(quantized(images).scores, model(images).scores, atol=0.05, rtol=0.1)
 
 
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiles_in_one_piece(name: str, backend: str) -> None:
+    torch.compiler.reset()
+    model = evaluated(name)
+    images = images_for(model, 3)
+    with torch.no_grad():
+        expected = model(images).scores
+        scores = torch.compile(model, backend=backend, fullgraph=True)(images).scores
+    torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_scripts_and_symbolic_traces_are_refused_in_a_sentence(name: str) -> None:
+    model = evaluated(name)
+    with pytest.raises(
+        NotImplementedError, match=r"torch\.jit\.script cannot compile .* Use torch\.jit\.trace"
+    ):
+        torch.jit.script(nn.Sequential(model))
+    with pytest.raises(NotImplementedError, match="symbolic_trace cannot record"):
+        torch.fx.symbolic_trace(model)
+
+
 def test_a_new_classifier_keeps_all_other_layers(name: str) -> None:
     model = evaluated(name)
     before = {key: (value, value.clone()) for key, value in model.state_dict().items()}

@@ -1,8 +1,9 @@
 """Folders and repositories: what is kept, and what is refused."""
 
 import inspect
-import json
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.fake_hub import COMMIT, fake_hub
 from support.tiny_runs import tiny_recipe
 from torchcaps import CapsuleHead, Model, create_model
 from torchcaps.errors import MissingExtraError, RunError
@@ -138,8 +140,9 @@ def test_a_run_is_published_with_its_model_card(
     readme = upload["files"]["README.md"].decode()
     assert readme.startswith("---\nlibrary_name: torchcaps\n")
     assert f"# {card.model}\n" in readme
+    assert card.facts
     for name, value in card.facts.items():
-        assert f"| {name} | {value if isinstance(value, str) else json.dumps(value)} |" in readme
+        assert f"| {name} | {value if isinstance(value, str) else format(value, ',')} |" in readme
     # What was sent can be read again, from a cache of the hub's library as from a folder.
     (tmp_path / "cache").mkdir()
     for name, content in upload["files"].items():
@@ -148,6 +151,80 @@ def test_a_run_is_published_with_its_model_card(
     monkeypatch.setattr(hub_module, "hf_hub_download", lambda repo, name, revision: tmp_path / "cache" / name)
     again = Model.from_pretrained("me/digits", revision="v1")
     assert again.card == card
+
+
+# Run by a new interpreter, since the hub's library reads its address when it is imported.
+ROUND_TRIP = """
+import sys
+from pathlib import Path
+import torch
+from torchcaps import Model
+from torchcaps.errors import RunError
+from torchcaps.models.weights import load_weights
+model, card = load_weights(Path(sys.argv[1]))
+print(model.push_to_hub("me/digits", private=True))
+print(model.push_to_hub("me/digits", run=Path(sys.argv[1]).parent))
+again = Model.from_pretrained("me/digits")
+images = torch.rand(2, model.in_channels, *model.image_size)
+print(again.card.classes == card.classes, torch.equal(again(images).scores, model.eval()(images).scores))
+try:
+    Model.from_pretrained("me/nothing")
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_run_goes_to_a_server_and_back(tmp_path: Path) -> None:
+    """With the library that users have, and a server that answers as the hub does."""
+    pytest.importorskip("huggingface_hub")
+    result = train(tiny_recipe(), tmp_path / "run")
+    with fake_hub() as server:
+        environment = {
+            **os.environ,
+            "HF_ENDPOINT": server.url,
+            "HF_TOKEN": "hf_secret",
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+            "NO_PROXY": "127.0.0.1",
+        }
+        environment.pop("TORCHCAPS_OFFLINE", None)
+        environment.pop("HF_HUB_OFFLINE", None)
+        done = subprocess.run(
+            [sys.executable, "-c", ROUND_TRIP, tmp_path / "run" / "last.safetensors"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second, same, missing = done.stdout.splitlines()
+    assert first == second == f"{server.url}/me/digits/commit/{COMMIT}"
+    assert same == "True True"
+    assert missing.startswith("there is no folder me/nothing, and it cannot be fetched from the hub: ")
+    assert server.private == {"me/digits"}
+    assert server.tokens == {"Bearer hf_secret"}
+    files = server.repositories["me/digits"]
+    assert set(files) == {"model.safetensors", "config.json", "README.md"}
+    card = files["README.md"].decode()
+    assert 'Model.from_pretrained("me/digits")' in card
+    assert "| data | digits |" in card
+    metrics = result["metrics"]["test"]
+    assert f"| test | {100 * metrics['accuracy']:.2f} % | {metrics['count']:,} |" in card
+    assert f"| parameters | {result['num_params']:,} |" in card
+    yaml = pytest.importorskip("yaml")
+    [entry] = yaml.safe_load(card.split("---")[1])["model-index"]
+    assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": round(metrics["accuracy"], 4)}]
+
+
+def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
+    model = create_model("pooled_cnn")
+    with pytest.raises(RunError, match=r"there is no result\.json in it, so it is not a finished run"):
+        model.save_pretrained(tmp_path / "mine", run=tmp_path)
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(RunError, match=r"result\.json: it cannot be read"):
+        model.save_pretrained(tmp_path / "mine", run=tmp_path)
+    assert not (tmp_path / "mine").exists()
 
 
 def test_folders_need_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,20 @@ def test_matrix_capsules_read_larger_images_than_they_were_built_for() -> None:
         model(torch.rand(2, 1, 16, 16))
 
 
+def test_more_types_are_more_layers_of_matrix_capsules() -> None:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"channels": 4, "image_size": 36}
+    deep = create_model("matrix_capsnet_small", types=(2, 3, 4, 5, 6), **options)
+    images = torch.rand(2, 1, 36, 36)
+    names = [history.name for history in deep.routing_history(images)]
+    assert names == ["first", "second", "further.0", "further.1", "classes"]
+    assert deep.forward_features(images).pose.shape == (2, 1, 1, 6, 16)
+    deep(images).logits.sum().backward()
+    assert all(parameter.grad is not None for parameter in deep.parameters())
+    keys = create_model("matrix_capsnet_small", types=(2, 3, 4), **options).state_dict()
+    assert not [key for key in keys if key.startswith("further")]  # weights of three layers load as before
+
+
 def test_decoder_draws_the_target_in_training_and_the_longest_in_test() -> None:
     model = build("capsnet")
     assert isinstance(model, CapsuleModel)
@@ -296,8 +310,10 @@ def test_bad_sizes_are_named(name: str, bad: dict[str, Any]) -> None:
         ("capsnet", {"channels": 0}, "channels"),
         ("capsnet", {"decoder": 5}, "decoder"),
         ("capsnet", {"decoder": (0,)}, "decoder"),
-        ("matrix_capsnet", {"types": (1, 2)}, "types must be 3 whole numbers"),
-        ("matrix_capsnet", {"types": 3}, "types must be 3 whole numbers"),
+        ("matrix_capsnet", {"types": (1, 2)}, "types must be 3 whole numbers or more"),
+        ("matrix_capsnet", {"types": 3}, "types must be 3 whole numbers or more"),
+        ("matrix_capsnet", {"types": (1, 2, 3, 0)}, "types must be a whole number of at least 1"),
+        ("matrix_capsnet", {"types": (1,) * 9, "image_size": 28}, "capsule layer 4"),
         ("matrix_capsnet", {"coordinates": "no"}, "coordinates"),
         ("shared_capsnet", {"stages": ()}, "stages"),
         ("shared_capsnet", {"stages": (64, 64)}, "stages"),

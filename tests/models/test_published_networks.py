@@ -9,8 +9,8 @@ import torch
 
 from torchcaps import Capsules, create_model, squash
 from torchcaps.layers import ConcurrentCaps
-from torchcaps.models.heinsen_capsnet import with_coordinates
 from torchcaps.models.self_routing_net import VotelessCaps
+from torchcaps.models.trunks.plain import with_coordinates
 from torchcaps.models.vb_capsnet import NormalizedConvCaps
 from torchcaps.testing import assert_batch_independent, assert_child_permutation, assert_couplings_normalized
 

@@ -28,7 +28,13 @@ class TimmBackbone(nn.Module):
         self, name: str, in_channels: int, *, pretrained: bool | str = False, stage: int = -1
     ) -> None:
         super().__init__()
-        timm = require("timm", extra="timm", purpose=f"{name!r}, not a trunk of torchcaps itself,")
+        try:
+            timm = require("timm", extra="timm", purpose=f"{name!r}, not a trunk of torchcaps itself,")
+        except RuntimeError as error:  # of torchvision, if its compiled part is for another PyTorch
+            raise ImportError(
+                f"timm cannot be imported ({error}): install the torchvision that was built for torch "
+                f"{torch.__version__}"
+            ) from error
         if not timm.is_model(name.partition(".")[0]):
             near = suggest(name, [*list_trunks(), *timm.list_models()], most=5)
             raise ValueError(f"unknown backbone {name!r}, neither a trunk of torchcaps nor of timm: {near}")

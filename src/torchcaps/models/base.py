@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_counts, check_dtype, check_tensor
-from torchcaps._compiling import INLINE_VOTES
+from torchcaps._compiling import INLINE_VOTES, Unscriptable
 from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, Decoder
@@ -76,7 +76,7 @@ class LayerHistory(NamedTuple):
     iterations: list[RoutingOutput]
 
 
-class Model(nn.Module):
+class Model(Unscriptable, nn.Module):
     """Base class of all networks here: sizes, a check of the images, and ways to look inside.
 
     Args:

@@ -13,7 +13,7 @@ from torchcaps.models.backbones import Backbone, create_backbone
 from torchcaps.models.base import CapsuleModel, Model, Output, longest, softmax_output
 from torchcaps.models.matrix_capsnet import TRAINABLE_EM
 from torchcaps.models.registry import register_model
-from torchcaps.models.trunks import Trunk, conv_bn_relu
+from torchcaps.models.trunks.base import Trunk, conv_bn_relu
 from torchcaps.routing import ROUTINGS, Routing
 
 

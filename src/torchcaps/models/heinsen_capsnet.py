@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -10,11 +8,10 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count
 from torchcaps.capsules import Capsules
 from torchcaps.layers import DenseCaps, SharedCaps
-from torchcaps.models.base import CapsuleModel, Output, conv_extent
+from torchcaps.models.base import CapsuleModel, Output
 from torchcaps.models.registry import register_model
+from torchcaps.models.trunks.plain import CoordConv6
 from torchcaps.routing import routing_options as known_options
-
-STRIDES = (1, 2, 1, 2, 1, 2)
 
 
 class HeinsenCapsNet(CapsuleModel):
@@ -50,16 +47,12 @@ class HeinsenCapsNet(CapsuleModel):
         **routing_options: Any,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        self.check_size(self.image_size)
+        self.trunk = CoordConv6(in_channels, channels)
+        self.trunk.grid(self.image_size)
         self.types, self.pose_dim = check_count("types", types), check_count("pose_dim", pose_dim)
         if "bias" in known_options(routing):
             routing_options = {"bias": True, **routing_options}
         options: dict[str, Any] = {"pose": "matrix", "routing": routing, **routing_options}
-        layers: list[nn.Module] = []
-        widths = [in_channels + 2, *[check_count("channels", channels)] * len(STRIDES)]
-        for (narrow, wide), stride in zip(pairwise(widths), STRIDES):
-            layers += [nn.BatchNorm2d(narrow), nn.Conv2d(narrow, wide, 3, stride), nn.SiLU()]
-        self.features = nn.Sequential(*layers)
         self.pose = nn.Sequential(nn.BatchNorm2d(channels), nn.Conv2d(channels, types * pose_dim, 1))
         self.activation = nn.Sequential(nn.BatchNorm2d(channels), nn.Conv2d(channels, types, 1))
         self.parts = SharedCaps(pose_dim, types, pose_dim, **options)
@@ -71,37 +64,12 @@ class HeinsenCapsNet(CapsuleModel):
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; there is no decoder, so `target` is not used."""
         self.check_images(images)
-        self.check_size(images.shape[2:])
-        features = self.features(with_coordinates(images))
+        self.trunk.grid(images.shape[2:])
+        features = self.trunk(images)
         pose = self.pose(features).unflatten(1, (self.types, self.pose_dim)).permute(0, 3, 4, 1, 2)
         activation = torch.sigmoid(self.activation(features)).permute(0, 2, 3, 1)
         routed = self.classes(self.parts(Capsules(pose, activation)))
         return Output(routed.activation, routed.logits, routed.capsules)
-
-    @staticmethod
-    def check_size(image_size: Sequence[int]) -> None:
-        """Raise for an image that is too small, naming the layer."""
-        for size in image_size:
-            for number, stride in enumerate(STRIDES, 1):
-                size = conv_extent("heinsen_capsnet", f"convolution {number}", size, 3, stride)
-
-
-def with_coordinates(images: Tensor) -> Tensor:
-    """Images with two more channels: the row and the column of each pixel, from -1 to 1.
-
-    >>> with_coordinates(torch.zeros(1, 1, 2, 3))[0, 1:]
-    tensor([[[-1., -1., -1.],
-             [ 1.,  1.,  1.]],
-    <BLANKLINE>
-            [[-1.,  0.,  1.],
-             [-1.,  0.,  1.]]])
-    """
-    batch, _, height, width = images.shape
-    rows, columns = (
-        torch.linspace(-1, 1, size, dtype=images.dtype, device=images.device) for size in (height, width)
-    )
-    grid = torch.stack(torch.meshgrid(rows, columns, indexing="ij"))
-    return torch.cat([images, grid.expand(batch, -1, -1, -1)], 1)
 
 
 # Six convolutions without padding need 29 pixels; the embedded digits are 8×8.

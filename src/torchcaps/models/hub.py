@@ -19,6 +19,7 @@ from torchcaps._extras import require
 from torchcaps._files import write_atomically
 from torchcaps.errors import RunError
 from torchcaps.models.base import Model
+from torchcaps.models.hub_card import readme, run_facts
 from torchcaps.models.weights import ModelCard, load_weights, save_weights
 
 WEIGHTS = "model.safetensors"
@@ -32,6 +33,7 @@ def save_pretrained(
     classes: Sequence[str] | None = None,
     preprocess: dict[str, Any] | None = None,
     facts: dict[str, Any] | None = None,
+    run: str | Path | None = None,
 ) -> Path:
     """Write a model to a folder that `from_pretrained` reads.
 
@@ -41,6 +43,8 @@ def save_pretrained(
         classes: names of the classes; by default those of `model.card`, or else their numbers.
         preprocess: how to prepare images, as in a recipe; by default that of `model.card`.
         facts: what else is worth keeping, such as data and metrics; by default those of `model.card`.
+        run: folder of the finished run that the model comes from; its training, metrics and versions are
+            added to the model card.
 
     Returns:
         The folder.
@@ -52,7 +56,7 @@ def save_pretrained(
         ...     from_pretrained(folder).card.classes
         ('cat', 'dog')
     """
-    card = describe(model, classes=classes, preprocess=preprocess, facts=facts)
+    card = describe(model, classes=classes, preprocess=preprocess, facts=facts, run=run)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     save_weights(folder / WEIGHTS, model, card)
@@ -102,6 +106,8 @@ def push_to_hub(model: Model, repository: str, *, private: bool = False, **facts
     hub = require("huggingface_hub", extra="hub", purpose="publishing a model")
     with TemporaryDirectory() as folder:
         save_pretrained(model, folder, **facts)
+        card = readme(describe(model, **facts), repository)
+        write_atomically(Path(folder) / "README.md", [card.encode()])
         api = hub.HfApi()
         try:
             api.create_repo(repository, private=private, exist_ok=True)
@@ -134,8 +140,9 @@ def describe(
     classes: Sequence[str] | None = None,
     preprocess: dict[str, Any] | None = None,
     facts: dict[str, Any] | None = None,
+    run: str | Path | None = None,
 ) -> ModelCard:
-    """The card of a model; what is not given comes from the card that it was loaded with."""
+    """The card of a model; what is not given comes from the card that it was loaded with and from its run."""
     if model.created_as is None:
         raise ValueError(
             f"this {type(model).__name__} was not built by create_model, so it could not be built again "
@@ -153,6 +160,7 @@ def describe(
         classes = old.classes if old else [str(number) for number in range(model.num_classes)]
     if len(classes) != model.num_classes:
         raise ValueError(f"classes must be {model.num_classes} names, got {len(classes)}")
+    known = facts if facts is not None else dict(old.facts) if old else {}
     return ModelCard(
         name,
         options,
@@ -162,46 +170,5 @@ def describe(
         tuple(classes),
         preprocess if preprocess is not None else dict(old.preprocess) if old else {},
         old.background if old else 0.0,
-        facts if facts is not None else dict(old.facts) if old else {},
+        known if run is None else {**known, **run_facts(run)},
     )
-
-
-def readme(card: ModelCard) -> str:
-    """The model card for people, in Markdown with the hub's header.
-
-    >>> print(readme(ModelCard("pooled_cnn", {}, 2, 1, (28, 28), ("cat", "dog"))).splitlines()[6])
-    # pooled_cnn
-    """
-    rows = [
-        ("classes", ", ".join(card.classes)),
-        ("images", f"{card.in_channels} × {card.image_size[0]} × {card.image_size[1]}"),
-        ("preprocessing", json.dumps(card.preprocess)),
-        ("options", json.dumps(card.options)),
-        *(
-            (name, value if isinstance(value, str) else json.dumps(value))
-            for name, value in card.facts.items()
-        ),
-    ]
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return f"""---
-library_name: torchcaps
-pipeline_tag: image-classification
-tags:
-- capsule-networks
----
-# {card.model}
-
-A `{card.model}` for {card.num_classes} classes, made with [torchcaps](https://github.com/torchcaps/torchcaps).
-
-| | |
-|---|---|
-{table}
-
-```python
-from torchcaps import Model
-
-model = Model.from_pretrained("PATH_OR_REPOSITORY")
-output = model(images)  # float [B, {card.in_channels}, {card.image_size[0]}, {card.image_size[1]}]
-names = [model.card.classes[best] for best in output.scores.argmax(1)]
-```
-"""

@@ -29,7 +29,8 @@ class MatrixCapsNet(CapsuleModel):
         in_channels: channels of an image.
         image_size: the smallest height and width that will come; larger ones are read as well.
         channels: A, channels of the convolution.
-        types: B, C, D: capsule types of the primary layer and of the two convolutional ones.
+        types: B, C, D: capsule types of the primary layer and of the two convolutional ones; each further
+            number adds a convolutional layer 3×3 behind them.
         pose: pose space: `"matrix"`, or `"vector"` for poses that are vectors of as many numbers.
         pose_dim: numbers in a pose: P·P of P×P matrices.
         coordinates: add the position of each capsule of the last grid to its vote.
@@ -47,7 +48,7 @@ class MatrixCapsNet(CapsuleModel):
         in_channels: int,
         image_size: int | tuple[int, int],
         channels: int = 32,
-        types: tuple[int, int, int] = (32, 32, 32),
+        types: tuple[int, ...] = (32, 32, 32),
         pose: str = "matrix",
         pose_dim: int = 16,
         coordinates: bool = True,
@@ -55,8 +56,9 @@ class MatrixCapsNet(CapsuleModel):
         **routing_options: Any,
     ) -> None:
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
-        self.check_size(self.image_size)
-        primary, first, second = check_counts("types", types, 3)
+        if not isinstance(types, (tuple, list)) or len(types) < 3:
+            raise ValueError(f"types must be 3 whole numbers or more, got {types!r}")
+        primary, first, second, *more = check_counts("types", types)
         if routing == "em":
             routing_options = {**TRAINABLE_EM, **routing_options}
         options: dict[str, Any] = {"pose": pose, "in_dim": pose_dim, "routing": routing, **routing_options}
@@ -64,22 +66,29 @@ class MatrixCapsNet(CapsuleModel):
         self.primary = MatrixPrimaryCaps(channels, primary, pose_dim=pose_dim)
         self.first = ConvCaps(primary, first, kernel_size=3, stride=2, **options)
         self.second = ConvCaps(first, second, kernel_size=3, **options)
-        self.classes = ClassCaps(second, num_classes, coordinates=coordinates, **options)
+        below = [second, *more]
+        self.further = nn.Sequential(
+            *(ConvCaps(below[n], types, kernel_size=3, **options) for n, types in enumerate(more))
+        )
+        self.check_size(self.image_size)
+        self.classes = ClassCaps(below[-1], num_classes, coordinates=coordinates, **options)
 
     def forward(self, images: Tensor, target: Tensor | None = None) -> Output:
         """Classify images `[B, C, H, W]`; there is no decoder, so `target` is not used."""
         self.check_images(images)
         self.check_size(images.shape[2:])
-        routed = self.classes(self.second(self.first(self.primary(torch.relu(self.conv(images))))))
+        capsules = self.second(self.first(self.primary(torch.relu(self.conv(images)))))
+        routed = self.classes(self.further(capsules))
         return Output(routed.activation, routed.logits, routed.capsules)
 
-    @staticmethod
-    def check_size(image_size: Sequence[int]) -> None:
+    def check_size(self, image_size: Sequence[int]) -> None:
         """Raise for an image that is too small, naming the layer."""
         for size in image_size:
             size = conv_extent("matrix_capsnet", "first convolution", size, 5, 2)
             size = conv_extent("matrix_capsnet", "first capsule layer", size, 3, 2)
-            conv_extent("matrix_capsnet", "second capsule layer", size, 3)
+            size = conv_extent("matrix_capsnet", "second capsule layer", size, 3)
+            for number in range(len(self.further)):
+                size = conv_extent("matrix_capsnet", f"capsule layer {number + 3}", size, 3)
 
 
 RECIPE = {"optimizer": {"lr": 3e-3}}

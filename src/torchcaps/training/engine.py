@@ -23,6 +23,7 @@ from torchcaps.training.checkpoint import Position, load_state, new_totals, save
 from torchcaps.training.data import Images, has_several_labels, load_train
 from torchcaps.training.distributed import broadcast_choice, broadcast_weights, make_accelerator, split_batch
 from torchcaps.training.evaluation import evaluate
+from torchcaps.training.large_layer import notice_large_layer
 from torchcaps.training.metrics import Evaluation
 from torchcaps.training.nonfinite import LateCheck, gradients_finite, raise_not_finite
 from torchcaps.training.objective import Objective, Scored
@@ -126,6 +127,7 @@ class Engine:
     def _train(self, stopper: Stopper) -> dict[str, Any]:
         position, total = self.position, len(self.batches)
         if self.main:
+            notice_large_layer(self.model)
             notice_plain_form(self.model, self.accelerator.device)
         self.timed = position.images, position.seconds
         self.callbacks.on_train_begin(self.plan(), position)

@@ -106,6 +106,17 @@ class Evaluation:
         }
         return {name: value for name, value in numbers.items() if value is not None}
 
+    def details(self) -> dict[str, Any]:
+        """`summary`, with recall and precision of each class and the confusion matrix where there are any."""
+        if self.confusion is None:
+            return self.summary()
+        keys = ("class", "count", "recall", "precision")
+        return {
+            **self.summary(),
+            "classes": [dict(zip(keys, row)) for row in self.per_class()],
+            "confusion": self.confusion.tolist(),
+        }
+
 
 class MetricSums:
     """Adds up batches; `evaluation` divides the sums.

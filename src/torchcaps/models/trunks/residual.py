@@ -1,30 +1,13 @@
-"""Convolutional trunks: from images to the feature map that capsules or a dense layer read."""
-
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from torchcaps._checks import check_choice, check_count
-from torchcaps.models.base import conv_extent
-
-
-class Trunk(nn.Module, ABC):
-    """A network without a classifier: images `[B, C, H, W]` to features `[B, out_channels, H', W']`.
-
-    Attributes:
-        out_channels: channels of the features.
-    """
-
-    out_channels: int
-
-    @abstractmethod
-    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
-        """Height and width of the features of an image, or an error if the image is too small."""
+from torchcaps._checks import check_count
+from torchcaps.models.trunks.base import Trunk, conv_bn_relu, shrunk
 
 
 class ResNet20(Trunk):
@@ -54,7 +37,7 @@ class ResNet20(Trunk):
 
     def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
         """A quarter of the image, rounded up."""
-        return _shrunk(image_size, [2, 2])
+        return shrunk(image_size, [2, 2])
 
     def forward(self, images: Tensor) -> Tensor:
         """Features `[B, 64, H/4, W/4]`."""
@@ -89,7 +72,7 @@ class ResNet16(Trunk):
 
     def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
         """Half of the image, rounded up."""
-        return _shrunk(image_size, [2])
+        return shrunk(image_size, [2])
 
     def forward(self, images: Tensor) -> Tensor:
         """Features `[B, 128, H/2, W/2]`."""
@@ -166,7 +149,7 @@ class PreActTrunk(Trunk):
 
     def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
         """An eighth of the image, rounded up."""
-        return _shrunk(image_size, self.strides)
+        return shrunk(image_size, self.strides)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features `[B, 64, H/8, W/8]`."""
@@ -198,148 +181,3 @@ class PreActBlock(nn.Module):
         active = torch.relu(self.bn1(features))
         residual = self.conv2(torch.relu(self.bn2(self.conv1(active))))
         return residual + (features if self.shortcut is None else self.shortcut(active))
-
-
-class Conv5(Trunk):
-    """The single 5×5 convolution of the 2018 paper, stride 2, 32 channels, ReLU.
-
-    It is the weakest part of the matrix capsule networks: every capsule sees 5×5 pixels through one layer.
-
-    Args:
-        in_channels: channels of an image.
-
-    Example:
-        >>> Conv5(2).grid((32, 32))
-        (14, 14)
-    """
-
-    out_channels = 32
-
-    def __init__(self, in_channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(check_count("in_channels", in_channels), self.out_channels, 5, 2)
-
-    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
-        """Nearly half of the image: there is no padding."""
-        height, width = (conv_extent("conv5", "convolution", size, 5, 2) for size in image_size)
-        return height, width
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Features `[B, 32, H', W']`."""
-        return torch.relu(self.conv(images))
-
-
-class Conv9(Trunk):
-    """The trunk of the CapsNets of 2017 and 2020 with 64 channels: a 9×9 convolution, and one of stride 2.
-
-    Args:
-        in_channels: channels of an image.
-
-    Example:
-        >>> Conv9(1).grid((40, 40))
-        (12, 12)
-    """
-
-    out_channels = 64
-
-    def __init__(self, in_channels: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(check_count("in_channels", in_channels), 64, 9),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 9, stride=2),
-            nn.ReLU(),
-        )
-
-    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
-        """Half of what is left without the borders."""
-        height, width = (
-            conv_extent(
-                "conv9", "second convolution", conv_extent("conv9", "first convolution", size, 9), 9, 2
-            )
-            for size in image_size
-        )
-        return height, width
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Features `[B, 64, H', W']`."""
-        return self.layers(images)
-
-
-class Conv6(Trunk):
-    """The smallNORB trunk of Hahn et al. 2019: six 3×3 convolutions with batch normalization and ReLU.
-
-    They have 16, 32, 32, 64, 64 and 128 channels and strides 1, 2, 1, 2, 1, 2.
-
-    Args:
-        in_channels: channels of an image.
-
-    Example:
-        >>> Conv6(1).grid((32, 32))
-        (4, 4)
-    """
-
-    out_channels = 128
-    strides = (1, 2, 1, 2, 1, 2)
-
-    def __init__(self, in_channels: int) -> None:
-        super().__init__()
-        widths = [check_count("in_channels", in_channels), 16, 32, 32, 64, 64, 128]
-        self.layers = nn.Sequential(
-            *(
-                conv_bn_relu(narrow, wide, stride)
-                for (narrow, wide), stride in zip(pairwise(widths), self.strides)
-            )
-        )
-
-    def grid(self, image_size: Sequence[int]) -> tuple[int, int]:
-        """An eighth of the image, rounded up."""
-        return _shrunk(image_size, self.strides)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Features `[B, 128, H/8, W/8]`."""
-        return self.layers(images)
-
-
-TRUNKS: dict[str, Callable[[int], Trunk]] = {
-    "conv5": Conv5,
-    "conv6": Conv6,
-    "conv9": Conv9,
-    "preact": PreActTrunk,
-    "resnet16": ResNet16,
-    "resnet20": ResNet20,
-}
-
-
-def list_trunks() -> list[str]:
-    """Names that `create_trunk` takes.
-
-    >>> list_trunks()
-    ['conv5', 'conv6', 'conv9', 'preact', 'resnet16', 'resnet20']
-    """
-    return list(TRUNKS)
-
-
-def create_trunk(name: str, in_channels: int) -> Trunk:
-    """Make a trunk by name.
-
-    Args:
-        name: one of `list_trunks()`.
-        in_channels: channels of an image.
-    """
-    return TRUNKS[check_choice("trunk", name, list_trunks())](in_channels)
-
-
-def conv_bn_relu(in_channels: int, channels: int, stride: int = 1) -> nn.Sequential:
-    """A padded 3×3 convolution without bias, batch normalization and ReLU."""
-    return nn.Sequential(
-        nn.Conv2d(in_channels, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()
-    )
-
-
-def _shrunk(image_size: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """The size after padded 3×3 convolutions of these strides."""
-    height, width = image_size
-    for stride in strides:
-        height, width = -(-height // stride), -(-width // stride)
-    return height, width
