@@ -168,6 +168,18 @@ def test_record_runs_three_seeds_and_writes_a_file(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.usefixtures("seeded")
+def test_single_seeds_on_record_are_joined_without_running_them_again(capsys: pytest.CaptureFixture) -> None:
+    Path("CLAIMS.md").write_text("# Claims\n")
+    for seed in (2, 0, 1):
+        run("sample", "--seed", str(seed), "--record")
+        assert f"seed {seed} is on record; torchcaps reproduce sample --record" in capsys.readouterr().out
+    assert not Path("claims/sample.json").exists()
+    run("sample", "--record")
+    assert capsys.readouterr().out.count("on record") == 3
+    assert json.loads(Path("claims/sample.json").read_text())["numbers"]["error"]["values"] == [10, 11, 12]
+
+
+@pytest.mark.usefixtures("seeded")
 def test_all_runs_every_experiment_and_skips_what_is_recorded(capsys: pytest.CaptureFixture) -> None:
     Path("CLAIMS.md").write_text("# Claims\n")
     run("--all", "--record", "--budget", "0s")
@@ -200,6 +212,8 @@ def test_all_ends_with_an_error_if_one_has_failed(
         (["sample", "--seeds", "3", "--seed", "1"], "--seed runs one seed"),
         (["sample", "--seeds", "0"], "--seeds must be 1 or more"),
         (["sample", "--record", "--quick"], "the full form"),
+        (["sample", "--record", "--quick", "--seed", "1"], "the full form"),
+        (["--all", "--seed", "0"], "--seed runs one seed"),
         (["sample", "--record", "--seeds", "2"], "at least 3 seeds"),
     ],
 )

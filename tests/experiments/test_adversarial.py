@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from torchcaps.data.preprocess import Preprocess
+from torchcaps.experiments.adversarial import COLORS, SURROGATE, make_recipe
 from torchcaps.experiments.adversarial.measurements import (
     PANELS,
     PGD,
@@ -18,10 +19,13 @@ from torchcaps.experiments.adversarial.measurements import (
 from torchcaps.experiments.adversarial.verdicts import (
     CAPSULES,
     CNN,
+    DENSE,
+    POOLED,
     SELF_ROUTING,
     UNROUTED,
     add_chance,
     add_gradients,
+    add_same_trunk,
     add_strongest,
     compare,
     judge,
@@ -176,6 +180,38 @@ def test_claim_is_judged_from_numbers_alone() -> None:
     holds, sentence = judge(numbers)
     assert holds is True
     assert "ε = 0.1 (60.0 %, CNN 40.0 %)" in sentence
+    # A network that is worse from the start cannot be compared.
+    holds, sentence = judge({**numbers, f"{CNN}.clean": 85.0})
+    assert holds is None
+    assert "not equally good" in sentence
+
+
+@pytest.mark.parametrize(
+    ("pooled", "dense", "clean", "holds"),
+    [(30.0, 40.0, 95.0, True), (30.0, 60.0, 95.0, None), (60.0, 60.0, 95.0, False), (30.0, 40.0, 80.0, None)],
+)
+def test_self_routing_is_compared_on_its_trunk(
+    tmp_path: Path, pooled: float, dense: float, clean: float, holds: bool | None
+) -> None:
+    study = Study(tmp_path, quick=True)
+    results = {
+        name: {"epsilon": [0.01, 0.02], "count": 400, "fgsm": [90.0, value], "clean": own}
+        for name, value, own in ((SELF_ROUTING, 60.0, 95.0), (POOLED, pooled, clean), (DENSE, dense, 95.0))
+    }
+    add_same_trunk(study, results)
+    assert study.results()["verdicts"][0]["holds"] is holds
+
+
+def test_all_networks_are_trained_alike(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=False)
+    recipes = [make_recipe(study, name, "toys") for name in (*COLORS, SURROGATE)]
+    for recipe in recipes:
+        assert (recipe.data, recipe.training, recipe.schedule) == (
+            recipes[0].data,
+            recipes[0].training,
+            recipes[0].schedule,
+        )
+    assert [recipe.seed for recipe in recipes] == [0] * len(COLORS) + [1]
 
 
 @pytest.mark.slow
@@ -191,7 +227,7 @@ def test_quick_form(tmp_path: Path) -> None:
     )
     for name in (CAPSULES, UNROUTED, SELF_ROUTING, CNN):
         assert numbers[f"{name}.gradient"] > 0
-    assert len(result["verdicts"]) == 8
+    assert len(result["verdicts"]) == 9
     for name in ("curves", "images"):
         assert (tmp_path / f"{name}.png").is_file()
         assert (tmp_path / f"{name}.svg").is_file()

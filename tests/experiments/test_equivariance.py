@@ -6,6 +6,7 @@ import torch
 
 from torchcaps import create_model
 from torchcaps.data import load
+from torchcaps.experiments.equivariance import train_network
 from torchcaps.experiments.equivariance.changes import (
     CHANGES,
     Response,
@@ -15,7 +16,18 @@ from torchcaps.experiments.equivariance.changes import (
     predict_changes,
     respond,
 )
-from torchcaps.experiments.equivariance.verdicts import CNN_COMPONENTS, DECODED, POOLED
+from torchcaps.experiments.equivariance.figures import COLORS
+from torchcaps.experiments.equivariance.verdicts import (
+    COMPONENTS,
+    DECODED,
+    DENSE,
+    PIXELS,
+    POOLED,
+    SHARED,
+    UNIFORM,
+    Results,
+    add_verdicts,
+)
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.listing import find_claim
@@ -77,7 +89,8 @@ def test_too_few_components_predict_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers"), [("capsnet_small", 16), ("shared_capsnet", 16), ("pooled_cnn", 128)]
+    ("name", "numbers"),
+    [("capsnet_small", 16), ("shared_capsnet", 16), ("pooled_cnn", 128), ("capsnet_cnn", 192)],
 )
 def test_response_is_that_of_the_true_class(name: str, numbers: int) -> None:
     model = create_model(name, image_size=24).eval()
@@ -99,6 +112,58 @@ def test_pixels_need_no_network(tmp_path: Path) -> None:
     assert set(CHANGES) <= set(results)
 
 
+class Recorder(Study):
+    """A study that keeps the recipes and trains nothing."""
+
+    def train(self, name: str, recipe, **options):
+        self.recipes[name] = recipe
+
+
+def test_all_networks_are_trained_alike(tmp_path: Path) -> None:
+    study = Recorder(tmp_path, quick=False)
+    for name in COLORS:
+        train_network(study, name)
+    first = study.recipes[DECODED]
+    assert first.data.val_fraction > 0
+    for recipe in study.recipes.values():
+        assert (recipe.data, recipe.training, recipe.schedule, recipe.evaluation) == (
+            first.data,
+            first.training,
+            first.schedule,
+            first.evaluation,
+        )
+    assert study.recipes[UNIFORM].model.options["routing"] == "uniform"
+
+
+def example_results(**changes: dict[str, float]) -> Results:
+    """Capsules whose poses predict best and whose lengths stay; `changes` by the name of a constant."""
+    names = {"DECODED": DECODED, "POOLED": POOLED, "DENSE": DENSE}
+    weak = {"error": 1.0, "score": 10.0, "features": 20.0, "mean": 0.5}
+    results = {name: dict(weak) for name in (UNIFORM, SHARED, POOLED, DENSE, PIXELS, *COMPONENTS.values())}
+    results[DECODED] = {"error": 1.0, "score": 2.0, "features": 20.0, "mean": 0.9}
+    for name, values in changes.items():
+        results[names[name]] |= values
+    return results
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, [True, True, True]),
+        ({"DENSE": {"score": 3.0}}, [False, True, True]),
+        ({"DENSE": {"mean": 0.95}}, [True, None, True]),
+        ({"POOLED": {"error": 2.5}}, [True, None, True]),
+        ({"DECODED": {"mean": 0.51}}, [True, False, False]),
+    ],
+)
+def test_verdicts_follow_the_numbers(
+    tmp_path: Path, changes: dict[str, dict[str, float]], holds: list[bool | None]
+) -> None:
+    study = Study(tmp_path, quick=True)
+    add_verdicts(study, example_results(**changes))
+    assert [each["holds"] for each in study.results()["verdicts"]] == holds
+
+
 @pytest.mark.slow
 def test_quick_form(tmp_path: Path) -> None:
     result = reproduce(find_claim("equivariance"), tmp_path, quick=True)
@@ -107,7 +172,7 @@ def test_quick_form(tmp_path: Path) -> None:
     small = numbers[f"{DECODED}.score"] < numbers[f"{DECODED}.features"] / 3
     assert result["verdicts"][0]["holds"] is small
     assert numbers[f"{DECODED}.mean"] > 0.3
-    assert {f"{CNN_COMPONENTS}.mean", f"{POOLED}.mean"} <= set(numbers)
+    assert {f"{COMPONENTS[POOLED]}.mean", f"{POOLED}.mean", f"{DENSE}.mean"} <= set(numbers)
     for name in ("curves.png", "curves.svg", "predictability.png", "predictability.svg", "report.html"):
         assert (tmp_path / name).stat().st_size > 1000
     assert (tmp_path / "result.json").is_file()

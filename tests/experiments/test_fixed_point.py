@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchcaps.data import load
-from torchcaps.experiments.fixed_point import CLAIM
+from torchcaps.experiments.fixed_point import CLAIM, train_network
 from torchcaps.experiments.fixed_point.figures import SHOWN
 from torchcaps.experiments.fixed_point.iterations import (
     ITERATIONS,
@@ -15,6 +15,7 @@ from torchcaps.experiments.fixed_point.iterations import (
     with_update,
 )
 from torchcaps.experiments.fixed_point.verdicts import add_verdicts, iterations_caption
+from torchcaps.experiments.framework.networks import digit_capsnet
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.statistics import normalized_entropy
 from torchcaps.experiments.framework.study import Study
@@ -133,6 +134,16 @@ def test_more_iterations_must_be_better_by_two_standard_errors(tmp_path: Path) -
 def test_caption_says_whether_poses_converged(change: float, words: str) -> None:
     curves = example_curves(hard=95, change=change, entropy=98, accuracy=90)
     assert words in iterations_caption({update: result["accumulate"] for update, result in curves.items()})
+
+
+def test_networks_differ_in_the_update_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Study, "train", lambda study, name, recipe: recipe)
+    study = Study(tmp_path, quick=False)
+    accumulate, fixed = (train_network(study, update) for update in ("accumulate", "fixed_point"))
+    # The recipe that other experiments train too, so that its run is taken from there.
+    assert accumulate == digit_capsnet()
+    assert fixed == accumulate.override(['model.options.update="fixed_point"'])
+    assert DynamicRouting().update == "accumulate"
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def errors(**changes: float) -> dict[str, float]:
         f"{view}.{name}.{kind}": value
         for view in VIEWPOINTS
         for name in NETWORKS
-        for kind, value in (("familiar", 4.0), ("novel", 20.0))
+        for kind, value in (("familiar", 4.0), ("novel", 20.0), ("validation_novel", 20.0))
     }
     return {**numbers, **{key.replace("__", "."): value for key, value in changes.items()}}
 
@@ -112,10 +112,17 @@ def test_verdict_follows_the_ratios(ratios: tuple[float, float], familiar: float
 
 
 def test_other_capsules_must_beat_average_pooling_too() -> None:
-    key = f"azimuth.{EM}.novel"
+    key, chosen = f"azimuth.{EM}.novel", {f"azimuth.{EM}.validation_novel": 15.0}
     assert any_capsules(errors(), "azimuth", list(NETWORKS))[0] is False
-    assert any_capsules({**errors(), key: 14.0}, "azimuth", list(NETWORKS))[0] is True
-    pooled = {**errors(), key: 14.0, f"azimuth.{POOLED}.novel": 13.0}
+    assert any_capsules({**errors(), **chosen, key: 14.0}, "azimuth", list(NETWORKS))[0] is True
+    # The best on test toys does not count if another one is the best on validation toys.
+    assert (
+        any_capsules(
+            {**errors(), f"azimuth.{EM}.validation_novel": 25.0, key: 14.0}, "azimuth", list(NETWORKS)
+        )[0]
+        is False
+    )
+    pooled = {**errors(), **chosen, key: 14.0, f"azimuth.{POOLED}.novel": 13.0}
     assert any_capsules(pooled, "azimuth", list(NETWORKS))[0] is None
     weak = {**pooled, f"azimuth.{EM}.familiar": 20.0}  # not as good on familiar views, so not counted
     assert any_capsules(weak, "azimuth", list(NETWORKS))[0] is False

@@ -15,9 +15,10 @@ from torchcaps.experiments.vote_agreement.clusters import (
     summarize,
     vote_clusters,
 )
+from torchcaps.experiments.vote_agreement.entries import measure_entries
 from torchcaps.experiments.vote_agreement.figures import smooth_histogram
 from torchcaps.experiments.vote_agreement.verdicts import ROUTED, UNIFORM, add_verdicts
-from torchcaps.models import create_model
+from torchcaps.models import capsule_inputs, create_model
 
 
 @pytest.fixture
@@ -73,9 +74,10 @@ def test_every_image_is_counted_once(network) -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_three_iterations_of_matrix_capsules_as_in_the_figure(tmp_path: Path, quick: bool) -> None:
-    recipe = make_recipe(Study(tmp_path, quick=quick), "toys")
+    recipe = make_recipe(Study(tmp_path, quick=quick), "toys", ITERATIONS[ROUTED])
     assert recipe.model.name == "matrix_capsnet_small"
     assert recipe.data.name == ("digits" if quick else "toys")
+    assert recipe.model.options["iterations"] == 3
     assert ITERATIONS == {ROUTED: 3, UNIFORM: 1}
 
 
@@ -129,6 +131,23 @@ def test_verdicts_follow_the_numbers(
     assert [each["holds"] for each in verdicts] == holds
     text = " ".join(each["sentence"] for each in verdicts)
     assert all(each in text for each in words), text
+
+
+def test_entry_that_classes_depend_on_costs_accuracy() -> None:
+    """The votes for the classes see one column alone: the others may be replaced."""
+    model = create_model("matrix_capsnet_small", pretrained="mnist").eval()
+    images = load("digits", "test", size=28).images[:60].float() / 255
+    layer = capsule_inputs(model, images)[1][-1][1]
+    with torch.no_grad():
+        layer.weight[..., :3, :] = 0  # a vote is the pose times the weight: only the last column counts
+    labels = model(images).scores.argmax(1)
+    assert len(labels.unique()) > 1, "a network with one answer needs no entry"
+    result = measure_entries(model, images, labels, batch_size=30)
+    assert result["whole"] == [100.0]
+    accuracy = torch.tensor(result["accuracy"])
+    assert accuracy.shape == (4, 4)
+    assert (accuracy[:, :3] == 100).all()
+    assert accuracy[:, 3].min() < 100
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ import torch
 from torchcaps import Instances
 from torchcaps.data.worlds.flat import SceneOptions, SceneStream, draw_world
 from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.experiments.wholes import training
+from torchcaps.experiments.wholes.parsing import true_parts
 from torchcaps.experiments.wholes.parts import measure_parts, part_loss, train_parts
 from torchcaps.experiments.wholes.training import find_all_parts, measure_wholes, train_wholes, whole_loss
 from torchcaps.layers import ConstellationCaps
@@ -94,6 +96,24 @@ def test_wholes_learned_upright_are_known_upside_down() -> None:
     far, labels = parts_of(1, angle=(150, 210))
     with torch.no_grad():
         assert float((layer(far).logits.argmax(1) == labels).float().mean()) > 0.98
+
+
+def test_slots_of_kinds_that_a_type_does_not_have_get_emptier(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = draw_world(SHAPES, "single", 120, seed=0, options=SceneOptions(size=8, angle=(-30, 30)))
+    parts = true_parts(drawn)
+
+    def filled(cost: float) -> torch.Tensor:
+        monkeypatch.setattr(training, "SLOT_COST", cost)
+        torch.manual_seed(0)
+        layer = ConstellationCaps(3, 8)
+        train_wholes(layer, parts, drawn.labels, steps=20, batch_size=30)
+        return torch.sigmoid(layer.filled_logit.detach())
+
+    cost = training.SLOT_COST
+    free, costly = filled(0.0), filled(cost)
+    ellipse, house_and_boat = 2, slice(0, 2)
+    assert (costly[ellipse, house_and_boat] < free[ellipse, house_and_boat]).all()
+    assert (costly[:2, house_and_boat, 0] > 0.5).all()  # wall and roof, hull and sail stay
 
 
 def test_whole_loss_prefers_the_true_type_over_others_and_nothing() -> None:

@@ -41,7 +41,10 @@ def reproduce(
         Path | None,
         typer.Option(help="Output folder; default: runs/NAME. With --all: the folder of all of them."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of all random numbers; default: 0. With --record: put this seed on record."),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +58,8 @@ def reproduce(
             "--record",
             help="Write the outcome to claims/NAME.json, and each seed that has ended to claims/seeds; seeds "
             "that are there are not run again. Run it in a checkout. Full form, at least 3 seeds; default: 5 "
-            "for experiments under 10 minutes, else 3.",
+            "for experiments under 10 minutes, else 3. With --seed: that seed alone, so that several "
+            "processes can share the work.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -74,6 +78,7 @@ def reproduce(
       torchcaps reproduce two-digits --quick
       torchcaps reproduce two-digits --budget 1h
       torchcaps reproduce two-digits --seeds 3 --record
+      torchcaps reproduce two-digits --seed 2 --record
       torchcaps reproduce --all --resume --record --budget 8h
     """
     import json
@@ -116,14 +121,19 @@ def reproduce(
     several = record or seeds is not None
     folder = out or RUNS / folder_name(name, quick=quick, several=several)
     console.print(f"{claim.name}: {claim.claim} → {folder}")
-    result = (
-        run_several(claim, folder, seeds, record, options)
-        if several
-        else run_one(claim, folder, seed, options)
-    )
+    if record and seed is not None:
+        result = record_seed(claim, folder, seed, options)
+        folder = folder / f"seed-{seed}"
+    elif several:
+        result = run_several(claim, folder, seeds, record, options)
+    else:
+        result = run_one(claim, folder, seed or 0, options)
     if result["status"] == "ended":
-        show_result(console, result, folder)
-        if record:
+        if seed is not None and record:
+            console.print(f"seed {seed} is on record; {again(name, seed=None)} joins all seeds")
+        else:
+            show_result(console, result, folder)
+        if record and seed is None:
             from torchcaps.experiments.framework.record import record_claim
 
             console.print(f"recorded in {record_claim(claim, folder)}; torchcaps claims writes the pages")
@@ -136,7 +146,7 @@ def reproduce(
 
 
 def check_options(
-    name: str | None, *, every: bool, resume: bool, seed: int, seeds: int | None, record: bool
+    name: str | None, *, every: bool, resume: bool, seed: int | None, seeds: int | None, record: bool
 ) -> None:
     """Refuse options that do not fit together, before anything is computed."""
     if (name is None) != every:
@@ -145,8 +155,8 @@ def check_options(
         )
     if resume and not every:
         raise ValueError("--resume goes with --all: a single experiment always continues what was stopped")
-    if seed and (seeds is not None or record or every):
-        raise ValueError("--seed runs one seed; --seeds, --record and --all run the seeds from 0 on")
+    if seed is not None and (seeds is not None or every):
+        raise ValueError("--seed runs one seed; --seeds and --all run the seeds from 0 on")
     if record and not Path("CLAIMS.md").is_file():
         raise ValueError(
             "there is no CLAIMS.md here: --record writes to claims/ of a checkout, so run it there"
@@ -167,6 +177,15 @@ def run_one(claim: Claim, folder: Path, seed: int, options: dict[str, Any]) -> d
     from torchcaps.experiments.framework.run import reproduce as run
 
     return run(claim, folder, seed=seed, **options)
+
+
+def record_seed(claim: Claim, folder: Path, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Run one seed and put it on record; the outcome of the claim is written when all seeds are there."""
+    from torchcaps.experiments.framework.record import CLAIMS, check_recordable
+    from torchcaps.experiments.framework.seeds import FEWEST, run_seed
+
+    check_recordable(claim, FEWEST, quick=options["quick"])
+    return run_seed(claim, folder, seed, records=CLAIMS, **options)[0]
 
 
 def run_several(
@@ -236,7 +255,7 @@ def command(
     *,
     quick: bool,
     out: Path | None,
-    seed: int,
+    seed: int | None,
     data_dir: Path | None,
     seeds: int | None = None,
     record: bool = False,
@@ -248,7 +267,7 @@ def command(
     """
     words = ["torchcaps", "reproduce", name, *["--quick"] * quick]
     words += ["--out", str(out)] if out else []
-    words += ["--seed", str(seed)] if seed else []
+    words += ["--seed", str(seed)] if seed is not None else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
     words += ["--record"] * record
     return shlex.join(words + (["--data-dir", str(data_dir)] if data_dir else []))

@@ -21,6 +21,7 @@ from torchcaps.experiments.framework.figures import (
     new_figure,
 )
 from torchcaps.experiments.framework.formatting import percent
+from torchcaps.experiments.framework.networks import ten_thousand_digits
 from torchcaps.experiments.framework.selection import train_best_rate
 from torchcaps.experiments.framework.statistics import chance_margin, significantly_higher
 from torchcaps.experiments.framework.study import Claim, Study
@@ -95,14 +96,14 @@ def rates(study: Study) -> tuple[float, ...]:
 
 def make_recipe(study: Study) -> Recipe:
     """A small network with its decoder, on part of the training images."""
-    changes = ["model.options.channels=32", 'schedule.name="cosine"', "training.ema_decay=0.98"]
+    changes = ["model.options.channels=32"]
     if study.quick:
+        changes += ['schedule.name="cosine"', "training.ema_decay=0.98"]
         changes += ["data.options.size=20", "data.val_fraction=0.15", "model.options.decoder=[64, 128]"]
         # Small images have fewer pixels to add up.
         changes += ["training.epochs=12", "training.batch_size=32", "loss.reconstruction=0.005"]
         return default_recipe("capsnet_small", "digits").override(changes)
-    changes += ["data.limit=10000", "data.val_fraction=0.03", "training.epochs=6", "training.batch_size=64"]
-    return default_recipe("capsnet_small", "mnist").override(changes)
+    return ten_thousand_digits().override(changes)
 
 
 def load_test_images(study: Study) -> tuple[ImageSet, ImageSet]:

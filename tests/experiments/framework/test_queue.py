@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -92,3 +96,67 @@ def test_records_of_too_few_seeds_are_refused_before_anything_runs(bench: Bench)
     with pytest.raises(ValueError, match="the full form"):
         bench.run(records=bench.folder, quick=True)
     assert bench.calls == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from torchcaps.experiments.framework.queue import run_queue
+from torchcaps.experiments.framework.study import Claim
+from torchcaps.training import default_recipe
+from torchcaps.training.callbacks import Callback
+
+out, kill_at = Path(sys.argv[1]), sys.argv[2]
+RECIPE = default_recipe("pooled_cnn", "digits").override(
+    ["training.epochs=2", "model.options.stages=[[4], [4]]", "evaluation.extra_datasets=[]", "data.limit=200"]
+)
+
+
+def die(where):
+    if where == kill_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Killer(Callback):
+    def on_step_end(self, position, totals):
+        die(f"step {position.step} of {current[0]}")
+
+
+def run(study):
+    current[0] = f"seed {study.seed}"
+    study.train("cnn", RECIPE)
+    die(f"trained seed {study.seed}")
+    study.add_number("error", study.training_result("cnn")["metrics"]["test"]["error"])
+    study.add_verdict(True, "It does.")
+
+
+current = [""]
+claim = Claim("one", "a claim", "a paper", "large", "small", 20, run)
+run_queue(
+    [claim], lambda each: out / "runs" / each.name, seeds=3, records=out / "claims", resume=True,
+    make_callback=Killer, log=print,
+)
+"""
+
+
+def test_queue_continues_after_a_kill_at_any_point(tmp_path: Path) -> None:
+    """The process is killed in the middle of a training and after it; the record is that of one session."""
+    script = tmp_path / "queue_killed.py"
+    script.write_text(KILLED)
+
+    def run(folder: str, kill_at: str) -> tuple[int, str]:
+        command = [sys.executable, str(script), str(tmp_path / folder), kill_at]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    assert run("whole", "never")[0] == 0
+    for place in ("step 1 of seed 1", "trained seed 1", "step 3 of seed 2"):
+        assert run("parts", place)[0] == -signal.SIGKILL, place
+    code, log = run("parts", "never")
+    assert code == 0
+    assert [f"one, seed {seed}: on record" in log for seed in range(3)] == [True, True, False]
+    whole, parts = (
+        json.loads((tmp_path / folder / "claims" / "one.json").read_text())["numbers"]
+        for folder in ("whole", "parts")
+    )
+    assert whole == parts

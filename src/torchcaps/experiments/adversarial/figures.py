@@ -7,13 +7,23 @@ from torch import Tensor
 
 from torchcaps.attacks import fgsm
 from torchcaps.experiments.adversarial.measurements import EPSILONS, PANELS, QUICK_EPSILONS
-from torchcaps.experiments.adversarial.verdicts import CAPSULES, CNN, SELF_ROUTING, UNROUTED, Results
+from torchcaps.experiments.adversarial.verdicts import (
+    CAPSULES,
+    CNN,
+    DENSE,
+    POOLED,
+    SELF_ROUTING,
+    UNROUTED,
+    Results,
+)
 from torchcaps.experiments.framework.figures import (
     BLUE,
     GRAY,
     GREEN,
+    LIGHT,
     ORANGE,
     PINK,
+    YELLOW,
     add_axes,
     image_grid,
     new_figure,
@@ -22,7 +32,7 @@ from torchcaps.experiments.framework.study import Study
 from torchcaps.models import Model
 from torchcaps.training import predict
 
-COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, SELF_ROUTING: PINK, CNN: ORANGE}
+COLORS = {CAPSULES: BLUE, UNROUTED: GREEN, SELF_ROUTING: PINK, CNN: ORANGE, POOLED: YELLOW, DENSE: LIGHT}
 
 
 def draw_curves(study: Study, results: Results, guessing: float) -> None:

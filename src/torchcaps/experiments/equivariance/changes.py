@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +14,8 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.data.transforms import center_crop
 from torchcaps.experiments.framework.study import Study
 from torchcaps.models import CapsuleModel, Model
+from torchcaps.models.base import evaluating
+from torchcaps.models.baselines import CapsNetCNN
 from torchcaps.models.shared_capsnet import PooledCNN
 from torchcaps.training import evaluate, predict
 
@@ -46,7 +49,10 @@ def change_images(images: Tensor, values: Tensor) -> Tensor:
 
 
 def respond(model: Model | None, images: Tensor, labels: Tensor) -> Response:
-    """The score of the true class and its pose; the pooled features of a CNN; the pixels for `None`."""
+    """The score of the true class and its pose; the features of a CNN; the pixels for `None`.
+
+    The features of a CNN are its pooled maps, or without pooling its last hidden layer.
+    """
     rows = torch.arange(len(labels))
     if model is None:
         return Response(torch.ones(len(images)), images.flatten(1))
@@ -54,10 +60,15 @@ def respond(model: Model | None, images: Tensor, labels: Tensor) -> Response:
     if isinstance(model, CapsuleModel):
         assert output.capsules is not None
         return Response(output.scores[rows, labels], output.capsules.pose[rows, labels])
-    assert isinstance(model, PooledCNN)
-    with torch.no_grad():
-        pooled = torch.cat([model.features(batch).mean((2, 3)) for batch in images.split(256)])
-    return Response(output.scores[rows, labels], pooled)
+    below: Callable[[Tensor], Tensor]
+    if isinstance(model, CapsNetCNN):
+        below = model.layers[:-1]
+    else:
+        assert isinstance(model, PooledCNN)
+        below = lambda batch: model.features(batch).mean((2, 3))  # noqa: E731
+    with torch.no_grad(), evaluating(model):
+        features = torch.cat([below(batch) for batch in images.split(256)])
+    return Response(output.scores[rows, labels], features)
 
 
 def count_features(model: Model) -> int:

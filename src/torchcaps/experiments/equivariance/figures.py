@@ -6,18 +6,28 @@ import torch
 
 from torchcaps.experiments.equivariance.changes import CHANGES
 from torchcaps.experiments.equivariance.verdicts import (
-    CNN_COMPONENTS,
+    COMPONENTS,
     DECODED,
+    DENSE,
     PIXELS,
     POOLED,
     SHARED,
     UNIFORM,
     Results,
 )
-from torchcaps.experiments.framework.figures import BLUE, GRAY, GREEN, ORANGE, YELLOW, add_axes, new_figure
+from torchcaps.experiments.framework.figures import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    PINK,
+    YELLOW,
+    add_axes,
+    new_figure,
+)
 from torchcaps.experiments.framework.study import Study
 
-COLORS = {DECODED: BLUE, UNIFORM: YELLOW, SHARED: GREEN, POOLED: ORANGE}
+COLORS = {DECODED: BLUE, UNIFORM: YELLOW, SHARED: GREEN, POOLED: ORANGE, DENSE: PINK}
 UNITS = {"x shift": "pixels", "y shift": "pixels", "rotation": "radians", "scale": "natural logarithm"}
 
 
@@ -45,9 +55,9 @@ def draw_curves(study: Study, curves: dict[str, dict[str, list[float]]]) -> None
     study.add_figure(
         "curves",
         figure,
-        caption="Top: how much the score of the true class (the length of its capsule, or the sigmoid output "
-        "of the CNN) changes when digits are shifted, rotated or scaled. Bottom: how much the pose, or the "
-        "pooled features of the CNN, change. According to the claim, for capsules the curves at the top are "
+        caption="Top: how much the score of the true class (the length of its capsule, or the output of a "
+        "CNN) changes when digits are shifted, rotated or scaled. Bottom: how much the pose, or the "
+        "features of the CNN, change. According to the claim, for capsules the curves at the top are "
         "flat and those at the bottom are steep.",
     )
 
@@ -56,7 +66,7 @@ def draw_predictability(study: Study, results: Results) -> None:
     """Draw R² of each kind of change, for all networks."""
     figure = new_figure(7.2, 3.6)
     ax = add_axes(figure)[0]
-    colors = {**COLORS, CNN_COMPONENTS: "#f0a878", PIXELS: GRAY}
+    colors = {**COLORS, COMPONENTS[POOLED]: "#f0a878", COMPONENTS[DENSE]: "#e8bcd4", PIXELS: GRAY}
     width = 0.8 / len(results)
     for number, (name, values) in enumerate(results.items()):
         positions = [index + (number - len(results) / 2 + 0.5) * width for index in range(len(CHANGES))]

@@ -9,7 +9,12 @@ from torchcaps.experiments.framework.study import Study
 
 DECODED, UNIFORM = "capsules with decoder", "capsules with decoder, uniform coupling"
 SHARED, POOLED = "shared capsules", "CNN, pooled features"
-CNN_COMPONENTS, PIXELS = "CNN, 16 components", "pixels, 16 components"
+DENSE = "CNN of the paper, dense features"
+PIXELS = "pixels, 16 components"
+# The features of a CNN reduced to as many numbers as a pose has.
+COMPONENTS = {POOLED: "CNN, 16 components", DENSE: "CNN of the paper, 16 components"}
+# Test errors may differ by so many points in a comparison of features.
+MAX_GAP = 1.0
 Results = dict[str, dict[str, float]]
 """Results of `measure`, by features."""
 
@@ -29,16 +34,32 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool, str]:
 
 
 def add_verdicts(study: Study, results: Results) -> None:
-    """Whether poses predict the change best, and whether routing is the reason."""
-    capsules, cnn, components = results[DECODED], results[POOLED], results[CNN_COMPONENTS]
-    # Features that predict less than as many components of the pixels are of no use.
-    better = capsules["mean"] > max(components["mean"], results[PIXELS]["mean"]) + 0.02
+    """Whether a CNN does the same, whether poses predict the change best, and what routing does."""
+    capsules = results[DECODED]
+    cnns = {name: results[name] for name in (POOLED, DENSE)}
+    own = capsules["score"] / capsules["features"]
+    others = {name: each["score"] / max(each["features"], 1e-9) for name, each in cnns.items()}
     study.add_verdict(
-        better if capsules["mean"] > cnn["mean"] else (None if better else False),
+        own < min(others.values()) / 2,
+        f"Divided by the change of the features, the change of the score is {own:.2f} for capsules, "
+        f"{others[POOLED]:.2f} for the CNN with pooling and {others[DENSE]:.2f} for the CNN of the paper. "
+        "(Criterion: at most half of that of both CNNs.)",
+        question="Is this special to capsules?",
+    )
+    # Features that predict less than as many components of the pixels are of no use.
+    fewer = max(results[name]["mean"] for name in (*COMPONENTS.values(), PIXELS))
+    whole = max(each["mean"] for each in cnns.values())
+    better = capsules["mean"] > fewer + 0.02
+    fair = all(abs(each["error"] - capsules["error"]) <= MAX_GAP for each in cnns.values())
+    answer = better if capsules["mean"] > whole else (None if better else False)
+    study.add_verdict(
+        answer if fair else None,
         "The change of the digit can be predicted from the change of the 16 numbers of a pose with R² "
-        f"{capsules['mean']:.2f}, from 16 principal components of the pooled features of a CNN with "
-        f"{components['mean']:.2f}, from all these features with {cnn['mean']:.2f}, and from 16 principal "
-        f"components of the pixels with {results[PIXELS]['mean']:.2f}.",
+        f"{capsules['mean']:.2f}, from 16 principal components of the features of a CNN with at most "
+        f"{max(results[name]['mean'] for name in COMPONENTS.values()):.2f}, from all features of a CNN with "
+        f"at most {whole:.2f}, and from 16 principal components of the pixels with "
+        f"{results[PIXELS]['mean']:.2f}."
+        + ("" if fair else " The test errors of the networks differ too much for a comparison."),
         question="Does the pose predict the change better than other features?",
     )
     gain = capsules["mean"] - results[UNIFORM]["mean"]

@@ -62,25 +62,18 @@ def reproduce_seeds(
     """
     if seeds < 1:
         raise ValueError(f"--seeds must be 1 or more, got {seeds}")
-    out, code = Path(out), code_digest(claim)
+    out = Path(out)
     open_folder(out, claim.name, quick=quick, seed=None)
     start = time.monotonic()
     results: list[dict[str, Any]] = []
     runs: list[list[ReportItem]] = []
     for seed in range(seeds):
-        folder = out / f"seed-{seed}"
-        known = None if records is None else read_seed(claim, seed, code, folder, Path(records))
-        if known is not None:
-            log(f"{claim.name}, seed {seed}: on record")
-            results.append(known[0])
-            runs.append(known[1])
-            continue
-        log(f"{claim.name}, seed {seed}")
-        result, items = run_study(
+        result, items = run_seed(
             claim,
-            folder,
+            out,
+            seed,
             quick=quick,
-            seed=seed,
+            records=records,
             data_dir=data_dir,
             budget=None if budget is None else max(0.0, start + budget - time.monotonic()),
             make_callback=make_callback,
@@ -88,15 +81,68 @@ def reproduce_seeds(
         )
         if result["status"] != "ended":
             return result
-        result |= {"code": code, "trained_at": training_commits(folder)}
-        if records is not None:
-            write_seed(claim, result, items, folder, Path(records))
         results.append(result)
         runs.append(items)
     result, items = combine_results(claim, results, runs)
     write_json(out / "result.json", result)
     write_text(out / "report.html", report_html(claim, result, items))
     return result
+
+
+def run_seed(
+    claim: Claim,
+    out: str | Path,
+    seed: int,
+    *,
+    quick: bool = False,
+    records: str | Path | None = None,
+    data_dir: str | None = None,
+    budget: float | None = None,
+    make_callback: Callable[[], Callback] = Callback,
+    log: Callable[[str], None] = lambda text: None,
+) -> tuple[dict[str, Any], list[ReportItem]]:
+    """Run one seed of an experiment with several seeds, or continue it, or read it from the records.
+
+    Several processes can compute several seeds at once: each has a folder and a record of its own.
+
+    Args:
+        claim: the experiment.
+        out: folder of the experiment; that of the seed is inside.
+        seed: its random seed.
+        quick: small data and short training.
+        records: folder of the records. A seed that is on record there is not run again, and one that has
+            ended is put on record.
+        data_dir: folder of the data sets, if not in the usual places.
+        budget: seconds after which to save and stop.
+        make_callback: makes the callback of each training run.
+        log: called with a line of text when a step starts.
+
+    Returns:
+        The result of the seed, and the items of its report if it has ended.
+    """
+    out, code = Path(out), code_digest(claim)
+    open_folder(out, claim.name, quick=quick, seed=None)
+    folder = out / f"seed-{seed}"
+    known = None if records is None else read_seed(claim, seed, code, folder, Path(records))
+    if known is not None:
+        log(f"{claim.name}, seed {seed}: on record")
+        return known
+    log(f"{claim.name}, seed {seed}")
+    result, items = run_study(
+        claim,
+        folder,
+        quick=quick,
+        seed=seed,
+        data_dir=data_dir,
+        budget=budget,
+        make_callback=make_callback,
+        log=log,
+    )
+    if result["status"] == "ended":
+        result |= {"code": code, "trained_at": training_commits(folder)}
+        if records is not None:
+            write_seed(claim, result, items, folder, Path(records))
+    return result, items
 
 
 def combine_results(

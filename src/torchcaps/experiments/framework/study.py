@@ -13,6 +13,7 @@ from torch import nn
 import torchcaps
 from torchcaps.errors import RunError
 from torchcaps.experiments.framework.formatting import cell_json
+from torchcaps.experiments.framework.reuse import reuse_run
 from torchcaps.experiments.framework.storage import (
     as_json,
     check_same_recipe,
@@ -179,7 +180,7 @@ class Study:
         self.out.mkdir(parents=True, exist_ok=True)
 
     def train(self, name: str, recipe: Recipe, *, keep_epochs: bool = False) -> Model:
-        """Train a network, or load the one that this study has trained already.
+        """Train a network, or load the one that this study, or another with the same recipe, has trained.
 
         Args:
             name: of the training run inside the study, such as `"capsules"`.
@@ -200,6 +201,9 @@ class Study:
             recipe = replace(recipe, data=replace(recipe.data, dir=self.data_dir))
         self.recipes[name] = recipe.to_table()
         folder = self.training_folder(name)
+        other = reuse_run(self.out, folder, recipe, keep_epochs=keep_epochs)
+        if other is not None:
+            self.log(f"training {name}: the same as {other}")
         check_same_recipe(folder, recipe)
         if finished_result(folder) is None:
             self.log(f"training {name}: {recipe.model.name} on {recipe.data.name}")

@@ -1,4 +1,4 @@
-"""One trunk with four heads, and how they are trained: rate and step chosen on validation images."""
+"""One trunk with four heads, the CNN of the paper, and how they are trained and chosen."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from torchcaps.data.imageset import ImageSet
 from torchcaps.losses import margin_loss, reconstruction_loss
 from torchcaps.models import Model, Output
 from torchcaps.models.base import softmax_output
+from torchcaps.models.baselines import CapsNetCNN
 from torchcaps.models.capsnet import CapsNet
 
 CAPSULES, UNIFORM = "capsules, dynamic routing", "capsules, uniform coupling"
 DENSE, POOLED = "CNN, dense layers", "CNN, average pooling"
-NETWORKS = (CAPSULES, UNIFORM, DENSE, POOLED)
+PAPER = "CNN of the paper"
+CNNS = (PAPER, DENSE, POOLED)
+NETWORKS = (CAPSULES, UNIFORM, *CNNS)
 CHANNELS, TYPES, PRIMARY_DIM = 32, 8, 8
 VALIDATIONS = 10  # in a training run
 
@@ -58,6 +61,10 @@ def build(name: str, image_size: int) -> Model:
         options: dict[str, Any] = {"channels": CHANNELS, "types": TYPES, "decoder": (128, 256)}
         routing = "dynamic" if name == CAPSULES else "uniform"
         return CapsNet(num_classes=10, in_channels=1, image_size=image_size, routing=routing, **options)
+    if name == PAPER:
+        # Its three convolutions and two dense layers, with as many parameters as the capsules.
+        widths: dict[str, Any] = {"channels": (32, 32, 8), "hidden": (118, 64)}
+        return CapsNetCNN(num_classes=10, in_channels=1, image_size=image_size, **widths)
     return TrunkCNN(image_size=image_size, hidden=160 if name == DENSE else None)
 
 

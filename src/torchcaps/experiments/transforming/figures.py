@@ -12,6 +12,7 @@ from torchcaps.experiments.framework.figures import (
     BLUE,
     DARK,
     GRAY,
+    GREEN,
     LIGHT,
     ORANGE,
     add_axes,
@@ -28,21 +29,22 @@ from torchcaps.models.transforming_autoencoder import TransformingAutoencoder
 def draw_examples(
     study: Study,
     networks: dict[str, dict[str, nn.Module]],
-    test: Tensor,
+    tests: dict[str, Tensor],
     make_pairs: Callable[[str, Tensor, Generator], MovedPair],
 ) -> None:
-    """Draw inputs, true moved images, and the drawings of the networks, for shifts and rotations."""
-    figure = new_figure(8.4, 4.6)
-    count = 4
+    """Draw inputs, true moved images, and the drawings of the networks, for every kind of change."""
+    figure = new_figure(9.6, 4.6)
+    count, groups = 4, len(networks)
     labels = ("input", "true", "capsules", "without\ncapsules")
-    panels = add_axes(figure, len(labels), 2 * count)
+    panels = add_axes(figure, len(labels), groups * count)
     for group, (kind, models) in enumerate(networks.items()):
+        test = tests[kind]
         some = test[torch.linspace(0, len(test) - 1, count + 2).long()[1:-1]]
         pair = make_pairs(kind, some, torch.Generator().manual_seed(5))
         drawings = [model(pair.before, pair.change).images for model in models.values()]
         for row, images in enumerate([pair.before, pair.after, *drawings]):
             for column in range(count):
-                ax = panels[row * 2 * count + group * count + column]
+                ax = panels[row * groups * count + group * count + column]
                 ax.imshow(color_overlay(images[column, 0].clamp(0, 1)), interpolation="nearest")
                 ax.grid(visible=False)
                 ax.set(xticks=[], yticks=[])
@@ -56,8 +58,9 @@ def draw_examples(
         "examples",
         figure,
         caption="First row: the input image and, above it, the change: a shift in pixels to the right and "
-        "down, or a rotation. Second row: the true image after the change. Below: the drawings of the two "
-        "networks, which get only the input image and the change.",
+        "down, a rotation, or a turn of a toy, of whose stereo pair the left image is shown. Second row: the "
+        "true image after the change. Below: the drawings of the two networks, which get only the input "
+        "image and the change.",
     )
 
 
@@ -67,7 +70,9 @@ def change_label(kind: str, change: Tensor) -> str:
     >>> change_label("shift", torch.tensor([2.0, -1.0])), change_label("affine", torch.eye(3))
     ('(2, −1)', '0°')
     """
-    if kind == "shift":
+    if kind == "turn":
+        text = f"{math.degrees(math.atan2(float(change[0, 2]), float(change[0, 0]))):.0f}°"
+    elif kind == "shift":
         text = f"({change[0]:.0f}, {change[1]:.0f})"
     else:
         text = f"{math.degrees(math.atan2(float(change[1, 0]), float(change[0, 0]))):.0f}°"
@@ -101,7 +106,7 @@ def draw_coordinates(
     left.scatter([], [], s=12, color=GRAY, label="its y")
     left.legend(loc="upper left", fontsize=9)
     left.set(title="one capsule", xlabel="true x shift (pixels)", ylabel="change of the pose")
-    for kind, color in (("shift", BLUE), ("affine", ORANGE)):
+    for kind, color in (("shift", BLUE), ("affine", ORANGE), ("turn", GREEN)):
         shown = [max(-0.5, value) for value in coordinates[kind]["r_squared"]]
         right.scatter(coordinates[kind]["activation"], shown, s=22, color=color, label=KINDS[kind])
     right.axhline(0, color=GRAY, linewidth=0.8)

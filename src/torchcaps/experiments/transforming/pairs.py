@@ -1,7 +1,8 @@
-"""Pairs of one image at two positions, with the known change between them."""
+"""Pairs of one image at two positions, or of one object from two sides, and the change between them."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -15,8 +16,8 @@ class MovedPair(NamedTuple):
     Attributes:
         before: `[B, C, H, W]`.
         after: `[B, C, H, W]`.
-        change: from before to after: (Δx, Δy) in pixels `[B, 2]`, or a matrix `[B, 3, 3]` for (x, y, 1),
-            where x and y go from −1 to 1 over the image.
+        change: from before to after: (Δx, Δy) in pixels `[B, 2]`, or a matrix `[B, 3, 3]`: for (x, y, 1),
+            where x and y go from −1 to 1 over the image, or of a turn in three dimensions.
     """
 
     before: Tensor
@@ -50,6 +51,32 @@ def random_rotations(
     )
     change = second @ torch.linalg.inv(first)
     return MovedPair(transform_images(images, first), transform_images(images, second), change)
+
+
+def random_turns(views: Tensor, largest: int, generator: Generator) -> MovedPair:
+    """Two views of each object, and the turn about its vertical axis between them.
+
+    Args:
+        views: `[B, A, C, H, W]` from A azimuths that are equally far apart, all around.
+        largest: steps between azimuths, to either side.
+        generator: of the random numbers.
+    """
+    count, azimuths = views.shape[:2]
+    first = torch.randint(azimuths, (count,), generator=generator)
+    steps = torch.randint(-largest, largest + 1, (count,), generator=generator)
+    rows = torch.arange(count)
+    before, after = views[rows, first], views[rows, (first + steps) % azimuths]
+    return MovedPair(before, after, turn_matrices(2 * math.pi / azimuths * steps))
+
+
+def turn_matrices(angle: Tensor) -> Tensor:
+    """Rotations `[B, 3, 3]` by angles `[B]` in radians about the second axis, which is the vertical one.
+
+    The camera looks down at a fixed angle. A fixed change of axes is left to the poses, which are learned.
+    """
+    zero, one = torch.zeros_like(angle), torch.ones_like(angle)
+    rows = [angle.cos(), zero, angle.sin(), zero, one, zero, -angle.sin(), zero, angle.cos()]
+    return torch.stack(rows, dim=1).view(-1, 3, 3)
 
 
 def shift_images(images: Tensor, shift: Tensor) -> Tensor:

@@ -29,7 +29,6 @@ from torchcaps.experiments.viewpoints.networks import (
     QUATERNION,
     ROWS,
     SELF,
-    UNROUTED,
 )
 
 # Networks of the paper have thick lines; without capsules orange and gray, with capsules blue and green.
@@ -37,7 +36,6 @@ STYLES: dict[str, dict[str, Any]] = {
     CNN: {"color": ORANGE, "linewidth": 2.4},
     POOLED: {"color": ORANGE, "linestyle": "--"},
     DENSE: {"color": GRAY, "linestyle": "--"},
-    UNROUTED: {"color": GRAY, "linestyle": ":"},
     PAPER: {"color": BLUE, "linewidth": 2.4},
     EM: {"color": BLUE, "linestyle": "--"},
     ROWS: {"color": BLUE, "linestyle": ":"},
