@@ -13,12 +13,14 @@ ROW = [0.0] * 28
 IMAGE = [ROW] * 28
 ENDPOINTS = [
     "draw",
+    "capsule",
     "tweak",
     "overlap",
     "votes",
     "twins",
     "parts",
     "toy",
+    "turn",
     "clusters",
     "attack",
     "compare",
@@ -72,6 +74,8 @@ def test_images_must_have_the_right_size(client: TestClient, endpoint: str, imag
 @pytest.mark.parametrize(
     ("endpoint", "body", "expected"),
     [
+        ("capsule", {"image": IMAGE, "row": -1, "column": 0, "type": 0}, "row"),
+        ("capsule", {"image": IMAGE, "row": 0, "column": 0, "type": 0.5}, "type"),
         ("tweak", {"pose": [0.0] * 15, "target": 1}, "pose"),
         ("tweak", {"pose": [0.0] * 16, "target": 10}, "target"),
         ("tweak", {"pose": [0.0] * 16, "target": 1.5}, "target"),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.browser import Visit
@@ -29,7 +30,7 @@ def expected_headline(answer: dict[str, Any]) -> str:
     if not changed:
         return "Neither changes"
     if len(changed) == 2 and first["Capsules"] == first["CNN"]:
-        return "Both at once"
+        return f"Both predictions change at ε = {first['CNN']:.2f}"
     return f"{min(changed, key=lambda name: changed[name])} first"
 
 
@@ -44,7 +45,7 @@ def test_the_headline_names_the_network_that_changes_first(visit: Visit, method:
         assert big == expected_headline(answer)
         for network in ("capsules", "cnn"):
             at = answer[network]["changes_at"]
-            assert f"{answer['epsilons'][-1] if at is None else at:.2f}" in words
+            assert f"{answer['epsilons'][-1] if at is None else at:.2f}" in big + words
     assert visit.errors == []
 
 
@@ -178,3 +179,90 @@ def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) ->
     assert int(azimuth) % 20 == 0
     assert chart.locator(".readout").inner_text().startswith(f"{azimuth}°")
     assert visit.errors == []
+
+
+def test_pairs_are_joined_and_have_two_means(visit: Visit) -> None:
+    view = visit.open("clusters")
+    answer = visit.response_to("clusters", view.get_by_role("button", name="Pairs").click)
+    assert view.get_by_role("radio", name="Rows").is_checked()
+    points = len(answer["iterations"][-1]["assignment"])
+    assert view.locator(".plane .pair-line").count() == points / 2
+    assert view.locator(".plane .means path").count() == 4
+    assert view.locator(".plane .ellipses ellipse").count() == 8, "one and two deviations around each mean"
+    ellipses = view.locator(".plane .ellipses ellipse.inner").evaluate_all(
+        "all => all.map((one) => [one.getAttribute('rx'), one.getAttribute('ry')].join())"
+    )
+    assert len(set(ellipses)) == 2, "both means of a cluster have one covariance"
+    radii = {
+        ring: view.locator(f".plane .ellipses .{ring}").first.evaluate(
+            "one => [one.rx, one.ry].map((radius) => radius.baseVal.value)"
+        )
+        for ring in ("inner", "outer")
+    }
+    variances = np.linalg.eigvalsh(answer["iterations"][-1]["covariances"][0])[::-1]
+    assert radii["inner"] == pytest.approx(200 * np.sqrt(variances), rel=0.01), "a unit is 200 pixels"
+    assert radii["outer"] == pytest.approx([2 * radius for radius in radii["inner"]], rel=0.01)
+    chart = view.locator(".line-figure")
+    assert axis_numbers(chart, "end"), "also where all values are almost equal"
+    visit.page.reload()
+    visit.wait_idle()
+    assert view.locator(".plane .pair-line").count() == points / 2
+
+
+def test_the_log_likelihood_has_axes_and_values(visit: Visit) -> None:
+    answer = visit.response_to("clusters", lambda: visit.open("clusters"))
+    chart = visit.page.locator("#view-clusters .line-figure")
+    assert "iteration →" in chart.locator(".axis-name").text_content()
+    assert len(axis_numbers(chart, "middle")) >= 3
+    assert len(axis_numbers(chart, "end")) >= 2
+    chart.locator("svg").hover(position={"x": 60, "y": 60})
+    text = chart.locator(".readout").inner_text()
+    step, value = re.match(r"iteration (\d+): log-likelihood (\S+) per point", text).groups()  # type: ignore[union-attr]
+    expected = answer["iterations"][int(step) - 1]["log_likelihood"]
+    assert float(value.replace("−", "-")) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_texts_of_charts_have_the_size_of_the_page(browser: Any, lab: str, width: int) -> None:
+    """A chart that is scaled would scale its texts: there would be more than five sizes."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    visit = Visit(page, lab, "sizes")
+    for name in ("votes", "toy", "clusters", "attack"):
+        view = visit.open(name)
+        scales = view.locator(".line-chart, .strips").evaluate_all(
+            "all => all.filter((one) => one.checkVisibility()).map((one) => one.getScreenCTM().a)"
+        )
+        assert scales, name
+        assert all(scale == pytest.approx(1, abs=0.02) for scale in scales), (name, scales)
+    page.close()
+
+
+def test_the_dots_of_the_votes_are_apart(visit: Visit) -> None:
+    """Few votes with a very low density do not press all others into one column."""
+    visit.open("draw")
+    twins = visit.response_to("twins", lambda: visit.open("votes"))["twins"]
+    cards = visit.page.locator("#view-votes .twin")
+    for card, twin in zip(cards.all(), twins, strict=True):
+        svg = card.locator(".strips")
+        places = svg.locator(".best circle").evaluate_all(
+            "all => all.map((dot) => Number(dot.getAttribute('cx')))"
+        )
+        width = float(svg.get_attribute("viewBox").split()[2])
+        low, high = sorted(places)[len(places) // 10], sorted(places)[-len(places) // 10]
+        assert high - low > 0.05 * width, twin["routing"]
+        step, note = twin["iterations"][-1], card.locator("p", has_text="at the left edge")
+        if note.is_visible():
+            count, low = re.match(r"(\d+) votes are below (\S+):", note.inner_text()).groups()  # type: ignore[union-attr]
+            limit = float(low.replace("−", "-"))
+            below = [sum(value < limit + by for row in step["agreements"] for value in row) for by in (-1, 1)]
+            assert below[0] <= int(count) <= below[1]
+
+
+def test_all_numbers_of_an_axis_are_inside_the_chart(visit: Visit) -> None:
+    for name in ("clusters", "toy", "attack", "votes"):
+        for chart in visit.open(name).locator(".line-chart:visible").all():
+            box = chart.bounding_box()
+            for text in chart.locator(".grid text").all():
+                place = text.bounding_box()
+                assert place["x"] >= box["x"] - 1, (name, text.text_content())
+                assert place["x"] + place["width"] <= box["x"] + box["width"] + 1, (name, text.text_content())

@@ -24,7 +24,7 @@ def test_a_pair_and_an_attack(visit: Visit) -> None:
     assert "ε = 0.50" in cards.last.inner_text()
     best, after = answer["networks"][1]["best"], answer["networks"][1]["attacked"]["best"]
     expected = f"{best} → {after}" if best != after else str(best)
-    assert cards.last.locator(".big").inner_text() == expected
+    assert view.locator(".verdicts .big").last.inner_text() == expected
     visit.finish("compare")
 
 

@@ -63,6 +63,7 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
     ("name", "models"),
     [
         ("draw", ["capsnet_small"]),
+        ("tweak", ["capsnet_small"]),
         ("overlap", ["capsnet_small", "capsnet_cnn"]),
         ("votes", ["capsnet_small", *["capsule_head"] * 4]),
         ("toy", ["matrix_capsnet_small", "pooled_cnn"]),
@@ -88,16 +89,22 @@ def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:
 
 
 def test_the_lines_of_the_pose_use_their_own_range(visit: Visit) -> None:
-    view = visit.open("toy")
-    ring = view.get_by_role("slider", name="Azimuth")
-    for _ in range(6):
-        visit.response_to("toy", lambda: ring.press("PageUp"))
-    for points in view.locator(".matrix polyline").evaluate_all(
-        "lines => lines.map(l => l.getAttribute('points'))"
-    ):
-        heights = [float(point.split(",")[1]) for point in points.split()]
+    answer = visit.response_to("turn", lambda: visit.open("toy"))
+    view = visit.page.locator("#view-toy")
+    words = f"by up to {100 * answer['turn_moves']:.1f} % of its norm, the six lightings by up to "
+    view.get_by_text(words + f"{100 * answer['light_moves']:.1f} %").wait_for()
+    lines = view.locator(".matrix polyline").evaluate_all("all => all.map(l => l.getAttribute('points'))")
+    poses = np.array([*answer["poses"], answer["poses"][0]])
+    for points, values in zip(lines, poses.T, strict=True):
+        heights = [-float(point.split(",")[1]) for point in points.split()]
         assert max(heights) - min(heights) > 30, "from the lowest to the highest value"
-    assert re.search(r"moved by at most \d+\.\d % of its norm", view.locator(".toy-pose").inner_text())
+        assert np.corrcoef(heights, values)[0, 1] > 0.99
+    ring = view.get_by_role("slider", name="Azimuth")
+    before = view.locator(".matrix .now").first.get_attribute("x1")
+    visit.response_to("toy", lambda: ring.press("PageUp"))
+    assert view.locator(".matrix .now").first.get_attribute("x1") != before
+    visit.response_to("turn", lambda: view.get_by_role("slider", name="Instance").press("ArrowRight"))
+    assert view.locator(".matrix polyline").first.get_attribute("points") != lines[0]
 
 
 def fits(groups: list[list[list[float]]], step: Any) -> bool:
@@ -114,6 +121,20 @@ def fits(groups: list[list[list[float]]], step: Any) -> bool:
     return any(all(same(cluster, truth[group]) for cluster, group in enumerate(order)) for order in orders)
 
 
+def pairs_fit(groups: list[list[list[float]]], step: Any) -> bool:
+    """Whether each group of pairs is one cluster, with the means of its first and second points."""
+    chosen = np.argmax(step.assignment, 1)
+    split = np.split(chosen, np.cumsum([len(group) for group in groups])[:-1])
+    if any(len(np.unique(part)) != 1 for part in split) or len({int(part[0]) for part in split}) != len(
+        groups
+    ):
+        return False
+    return all(
+        np.abs(np.reshape(step.means[part[0]], (2, 2)) - np.reshape(group, (-1, 2, 2)).mean(0)).max() < 0.02
+        for part, group in zip(split, groups, strict=True)
+    )
+
+
 @pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count: int) -> None:
     visit.open("clusters")
@@ -125,14 +146,19 @@ def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count:
         }""",
         count,
     )
-    assert len(sets) == 5
+    assert len(sets) == 6
     for name, made in sets:
         found = 0
         for seed, points in enumerate(made):
             request = ClustersRequest(
-                points=points["points"], clusters=points["clusters"], iterations=30, seed=seed
+                points=points["points"],
+                clusters=points["clusters"],
+                kind=points.get("kind", "full"),
+                iterations=30,
+                seed=seed,
             )
-            found += fits(points["groups"], clusters.fit(request).iterations[-1])
+            last = clusters.fit(request).iterations[-1]
+            found += pairs_fit(points["groups"], last) if name == "Pairs" else fits(points["groups"], last)
         assert found == count, (name, found)
 
 
@@ -159,6 +185,18 @@ def test_a_new_pair_is_marked_among_the_examples(visit: Visit) -> None:
     for _ in range(6):
         visit.response_to("overlap", view.get_by_role("button", name="New pair").click)
         assert view.locator(".thumbs [aria-pressed=true]").count() == 2
+
+
+def test_the_pairs_on_which_one_network_is_right(visit: Visit) -> None:
+    view = visit.open("overlap")
+    row = view.locator(".row", has_text="Only one is right").get_by_role("button")
+    right = []
+    for button in row.all():
+        visit.response_to("overlap", button.click)
+        correct = ["both correct" in text for text in view.locator(".verdict").all_inner_texts()]
+        assert sum(correct) == 1, button.inner_text()
+        right.append(correct.index(True))
+    assert right.count(0) == right.count(1) == 2, "each network as often as the other"
 
 
 def test_least_overlap_shares_the_least_ink(visit: Visit) -> None:

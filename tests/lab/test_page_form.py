@@ -84,6 +84,12 @@ def test_verdicts_are_in_sight_and_the_content_starts_high(
         assert view.locator(".stage > :visible").first.bounding_box()["y"] <= start
         for verdict in view.locator(".verdict").all():
             assert inside_window(page, verdict), name
+    for name in ("tweak", "votes", "parts", "toy", "clusters", "attack", "compare"):
+        answers = visit.open(name).locator(".verdict:visible")
+        number = 2 if name in ("toy", "compare") else 1  # one for each network
+        for verdict in answers.all()[:number]:
+            assert inside_window(page, verdict), name
+    view = visit.open("overlap")
     board = view.locator("canvas.grab")
     board.scroll_into_view_if_needed()
     page.evaluate("scrollTo(0, 500)")

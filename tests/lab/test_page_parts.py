@@ -1,5 +1,6 @@
 """Parts and wholes in the browser: compose a scene, scramble it, and see what is found."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,3 +124,34 @@ def test_faces_are_a_world_of_their_own(visit: Visit, trained: set[ModelKey]) ->
     visit.wait_idle()
     view.locator(".world:not([hidden]) .tree .node.part").first.wait_for()
     assert view.get_by_text("Faces", exact=True).get_by_role("radio").is_checked()
+
+
+def test_the_tree_names_the_pose_of_every_part(wide: Visit) -> None:
+    answer = wide.response_to("parts", lambda: wide.open("parts?scene=0_-0.4_0_0_0.5~4_0.5_0_60_0.4"))
+    shown = wide.page.locator("#view-parts .tree .node.part span").all_inner_texts()
+    assert len(shown) == len(answer["parts"]) >= 5
+    for part in answer["parts"]:
+        a, b, _, _ = part["pose"]
+        angle, size = round(math.degrees(math.atan2(b, a))), math.hypot(a, b)
+        text = f"presence {part['presence']:.2f}, {angle}°, size {size:.2f}".replace("-", "−")
+        assert text in shown, (text, shown)
+
+
+def test_the_whole_vanishes_while_the_cnn_names_one(wide: Visit) -> None:
+    view = wide.open("parts")
+    wide.response_to("parts", view.get_by_role("button", name="A tree").click)
+    cnn = view.get_by_role("region", name="A CNN on the same picture")
+    for _ in range(5):  # every way to scramble it
+        assert found(view) == ["tree"]
+        assert "Above 0.5: tree." in cnn.inner_text()
+        wide.response_to("parts", view.get_by_role("button", name="Scramble").click)
+        assert found(view) == ["no whole"]
+        assert "Above 0.5: tree, although the capsules found no whole." in cnn.inner_text()
+        wide.response_to("parts", view.get_by_role("button", name="Put together").click)
+
+
+def test_the_scene_and_all_answers_are_in_sight(wide: Visit) -> None:
+    view = wide.open("parts")
+    for part in (".scene", ".tree", ".verdict", "section[aria-label^='A CNN'] .bars", ".button.main"):
+        box = view.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= 900, part

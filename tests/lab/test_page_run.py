@@ -61,6 +61,10 @@ def test_the_network_of_the_run(visit: Visit) -> None:
     assert view.locator(".verdict .big").nth(1).inner_text() == str(answer["best"])
     assert view.locator(".run-maps figure").count() == len(answer["maps"]) >= 1
     assert view.locator(".tree .node").count() >= 2
+    assert answer["scores"] == pytest.approx(answer["norms"], abs=0.01)
+    sentence = "The scores are the lengths of the class capsules, which have 16 numbers each."
+    assert view.get_by_text(sentence).is_visible()
+    assert view.get_by_role("heading", name="Class capsules").count() == 0, "a heading with nothing below it"
     uploaded = {"name": "a.png", "mimeType": "image/png", "buffer": png(200)}
     answer = visit.response_to("run/image", lambda: view.locator(".file").set_input_files(uploaded))
     assert answer["seen"]["height"] == 28
@@ -96,9 +100,19 @@ def test_curves_grow_while_it_is_trained(browser: Any, lab: str, folder: Path) -
             }
             with metrics.open("a") as file:
                 file.write(json.dumps(record) + "\n")
-        loss.get_by_text("step 200: recent steps 0.5").wait_for()
+        loss.get_by_text("step 200: recent steps 0.5; step 2: whole epoch").wait_for()
+        for line in ("s0", "s1", "s2"):
+            drawn, key = (loss.locator(f"{part} .line.{line}") for part in (".chart", ".chart-legend"))
+            styles = [
+                each.evaluate(
+                    "path => ['stroke', 'stroke-dasharray', 'stroke-linecap'].map("
+                    "(name) => getComputedStyle(path).getPropertyValue(name))"
+                )
+                for each in (drawn, key)
+            ]
+            assert styles[0] == styles[1], "the legend shows the lines as they are drawn"
         assert page.evaluate("window.kept === document.querySelector('.chart .line.s0')"), "not built again"
-        assert loss.locator(".line.s0").get_attribute("d").count("L") == 1
+        assert loss.locator(".chart .line.s0").get_attribute("d").count("L") == 1
         picture = loss.locator(".chart")
         picture.focus()
         picture.press("ArrowLeft")
@@ -116,3 +130,18 @@ def test_curves_grow_while_it_is_trained(browser: Any, lab: str, folder: Path) -
         lock.release()
         metrics.write_bytes(before)
         page.close()
+
+
+@pytest.mark.parametrize("width", [1440, 1401, 1280, 1001])
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_no_tab_is_cut_off(browser: Any, lab: str, width: int, locale: str) -> None:
+    """With the view of a run there are ten tabs; the first one was out of sight at 1280 px."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, locale=locale)
+    page.goto(lab)
+    page.locator("#tab-run").wait_for()
+    tabs = page.locator(".tabs").bounding_box()
+    for tab in page.get_by_role("tab").all():
+        box = tab.bounding_box()
+        assert box["x"] >= tabs["x"] - 1
+        assert box["x"] + box["width"] <= tabs["x"] + tabs["width"] + 1
+    page.close()

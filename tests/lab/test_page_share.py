@@ -131,6 +131,39 @@ def test_numbers_can_be_saved(visit: Visit, name: str) -> None:
     assert visit.errors == []
 
 
+NUMBERS = {
+    "tweak": ("dimension", 16, lambda data: len(data["pose"])),
+    "votes": (
+        "network",
+        14 * 10,
+        lambda data: 10 * sum(map(count_iterations, [data["votes"], *data["twins"]])),
+    ),
+    "parts": ("level", 7, lambda data: sum(len(data[level]) for level in ("groups", "wholes", "parts"))),
+    "toy": ("category", 5, lambda data: len(data["cnn"]["scores"])),
+    "clusters": ("x", 120, lambda data: len(data["points"])),
+    "attack": ("network", 2 * 26, lambda data: 2 * len(data["epsilons"])),
+    "compare": ("network", 20, lambda data: sum(len(each["scores"]) for each in data["results"])),
+}
+
+
+def count_iterations(routed: dict[str, Any]) -> int:
+    return len(routed["iterations"])
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_numbers_of_every_view_can_be_saved(visit: Visit, name: str) -> None:
+    first, rows, count = NUMBERS[name]
+    visit.open("draw")
+    visit.open(name)
+    table = list(csv.reader(saved(visit, "Table").read_text().splitlines()))
+    assert table[0][0] == first
+    assert {len(row) for row in table} == {len(table[0])}
+    data = json.loads(saved(visit, "Numbers").read_text())
+    assert len(table) - 1 == count(data)
+    assert len(table) - 1 == pytest.approx(rows, abs=20)
+    assert visit.errors == []
+
+
 @pytest.mark.parametrize("name", ["draw", "overlap", "votes", "parts", "clusters"])
 def test_a_picture_of_a_view_shows_what_the_page_shows(visit: Visit, name: str) -> None:
     view = visit.open(name)
@@ -171,9 +204,24 @@ def test_a_reload_keeps_both_digits_and_their_places(visit: Visit) -> None:
     assert "first=" in visit.page.url, "the address can be shared again"
 
 
-@pytest.mark.parametrize("name", ["draw", "overlap", "votes", "parts", "toy", "clusters", "attack"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "draw",
+        "tweak",
+        "overlap",
+        "votes",
+        "parts",
+        "toy",
+        "clusters",
+        "attack",
+        "compare?a=matrix_capsnet_small-toys",
+    ],
+)
 def test_a_reload_keeps_the_settings_of_every_view(visit: Visit, name: str) -> None:
     """The address is the same before and after, and so are the controls."""
+    if name == "tweak":
+        visit.open("draw")
     view = visit.open(name)
     sliders = view.locator("input[type=range]:enabled:visible")
     if name != "draw":  # a sequence starts anew; in Draw it is a picture among others
@@ -181,6 +229,7 @@ def test_a_reload_keeps_the_settings_of_every_view(visit: Visit, name: str) -> N
     for slider in sliders.all()[:2]:
         slider.press("ArrowLeft")
     visit.wait_idle()
+    visit.page.wait_for_timeout(400)  # the address follows a drag three times in a second
     controls = "view => [...view.querySelectorAll('input')].map(input => [input.value, input.checked].join())"
     before, address = view.evaluate(controls), visit.page.url
     visit.page.reload()

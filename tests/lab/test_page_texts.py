@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.browser import Visit
+from support.lab_statements import FACTS, OTHERS
 from torchcaps import lab as lab_package
 from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.shapes import SHAPES
@@ -151,3 +152,20 @@ def test_missing_weights_are_reported_in_chinese(browser: Any) -> None:
 def test_chinese_numbers(chinese: Visit) -> None:
     """Counts in units of ten thousand, as Chinese counts."""
     assert "万个参数" in chinese.open("draw").locator(".network").inner_text()
+
+
+def test_every_sentence_that_states_a_fact_has_a_test() -> None:
+    """A new sentence must be listed: with the test that says that it holds, or as a text that states none."""
+    texts = {
+        text
+        for text in (script_strings() & set(chinese_texts())) | page_texts()
+        if text.endswith(".") or len(text.split()) >= 6
+    }
+    assert len(texts) > 100
+    unknown = {text for text in texts if not text.startswith((*FACTS, *OTHERS))}
+    assert unknown == set()
+    unused = {start for start in (*FACTS, *OTHERS) if not any(text.startswith(start) for text in texts)}
+    assert unused == set(), "listed, but not on the page"
+    tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.rglob("test_*.py"))
+    missing = {name for name in FACTS.values() if not re.search(rf"^def {name}\(", tests, re.MULTILINE)}
+    assert missing == set()

@@ -63,7 +63,7 @@ def test_each_sentence_holds_for_what_is_shown(visit: Visit) -> None:
     text = go(visit, "Next")
     assert f"{drawn['grid'][0] * drawn['grid'][1]} positions have primary capsules" in text
     assert f"the longest of the ten digit capsules, {best}" in text
-    assert page.locator(".network-strip li").count() == 6
+    assert page.locator(".network-strip li").count() == 7
 
     text = go(visit, "Next")
     assert f"the {len(drawn['couplings'])} iterations" in text

@@ -91,6 +91,7 @@ def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     agreement = view.get_by_role("region", name="Agreement")
     mean, forward = view.locator(".mean").first, agreement.get_by_role("button", name="step forward")
     assert agreement.locator(".dots circle").count() == 3 * 288
+    view.get_by_role("slider", name="Iteration", exact=True).press("Home")
     places = [mean.get_attribute("style")]
     while forward.is_enabled():
         forward.click()
@@ -140,7 +141,7 @@ def test_clusters(visit: Visit) -> None:
     assert crosses.first.get_attribute("d") != last, "the means move"
     view.get_by_role("slider", name="Iteration", exact=True).press("End")
     visit.finish("clusters")
-    for kind in ("Diagonal", "Spherical", "Fixed σ", "k-means"):
+    for kind in ("Diagonal", "Spherical", "Fixed σ", "Rows", "k-means"):
         visit.response_to("clusters", view.get_by_text(kind, exact=True).click)
     assert view.locator(".ellipses ellipse").count() == 0, "k-means has no covariance"
     view.get_by_role("button", name="Clear").click()

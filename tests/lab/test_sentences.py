@@ -13,10 +13,12 @@ from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat import World
 from torchcaps.data.worlds.flat.similarity import compose
 from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.data.worlds.toys.table import SPLIT_INSTANCES
 from torchcaps.lab import schemas
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.views import attack, clusters, draw, overlap, parts, votes
+from torchcaps.training.recipe.files import load_recipe
 
 COUNT = 40
 
@@ -256,3 +258,141 @@ def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
         kept += [found.name for found in before] == [whole.name]
         gone += not after
     assert (kept, gone) == (COUNT, COUNT)
+
+
+def test_the_capsule_that_is_shown_sends_most_to_the_answer(store: ModelStore) -> None:
+    """ "It sends … % to …; an equal share would be 10 %", "purple: gets more", "in the end … gets more"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        response = draw.recognize(store, schemas.DrawRequest(image=digit.image))
+        capsule, sent = response.capsule, np.array(response.couplings)
+        products = (np.array(capsule.votes) * np.array(response.poses)).sum(1)
+        right = np.abs(products - capsule.products).max() < 5e-3 and abs(sum(capsule.shares) - 1) < 1e-3
+        totals = sent[-1].sum((1, 2))
+        return bool(right and capsule.shares[response.best] > 0.1 and totals.argmax() == response.best)
+
+    assert count(holds) == COUNT
+
+
+def test_a_square_is_a_weighted_mean_over_the_types(store: ModelStore) -> None:
+    """What the card says: "the mean over the 8 capsules at its position, weighted …", "only the middle"."""
+    image = digits()[0].image
+    response = draw.recognize(store, schemas.DrawRequest(image=image))
+    lengths, shares = np.array(response.primary), np.zeros((10, 8))
+    place = (2, 3)
+    for kind in range(8):
+        request = schemas.CapsuleRequest(image=image, row=place[0], column=place[1], type=kind)
+        shares[:, kind] = draw.inspect_capsule(store, request).shares
+    ratio = np.array(response.couplings)[(-1, slice(None), *place)] / response.couplings[0][0][2][3]
+    weight = lengths[(slice(None), *place)]
+    np.testing.assert_allclose(ratio, 10 * shares @ weight / weight.sum(), atol=0.02)
+    field = response.field_centers
+    corner = field.first - field.step / 2 + 0.5
+    assert corner > 5
+    assert corner + field.step * response.grid[0] < len(image) - 5
+
+
+@pytest.mark.parametrize("world", [SHAPES, FACES], ids=lambda world: world.name)
+def test_dark_marks_show_which_way_up_a_part_is(world: World) -> None:
+    """Every part looks different when it is turned by half a turn, also one with a symmetric outline."""
+    for kind in range(len(world.parts)):
+        upright, turned = (
+            parts.draw_parts([schemas.ScenePart(kind=kind, x=0, y=0, angle=angle, scale=0.5)], world)
+            for angle in (0, 180)
+        )
+        assert float((upright - turned).abs().max()) > 0.2, world.parts[kind].name
+
+
+def test_the_share_of_the_answer_grows(store: ModelStore) -> None:
+    """The tour: "From the first iteration to the last, they send a growing share to …"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        response = votes.route(store, schemas.VotesRequest(image=digit.image))
+        shares = [step.share[response.shown[0]] for step in response.iterations]
+        return shares == sorted(shares) and shares[-1] > shares[0]
+
+    assert count(holds) == COUNT
+
+
+def test_the_twins_differ_in_routing_and_poses_alone() -> None:
+    """ "The same network, images and number of training steps; only the routing and the poses … differ"."""
+
+    def rest(name: str) -> dict[str, object]:
+        recipe = load_recipe(f"mnist-twin-{name}").to_table()
+        options = recipe["model"].get("options", {})
+        for key in ("routing", "pose", "pose_dim"):
+            options.pop(key, None)
+        return {part: recipe.get(part) for part in ("model", "data", "optimizer", "training")}
+
+    twins = [rest(name) for name in votes.TWINS]
+    assert all(twin == twins[0] for twin in twins), twins
+
+
+def test_each_capsule_draws_its_own_digit(store: ModelStore) -> None:
+    """ "The two longest capsules are the network's answer, and each of them draws its own reconstruction"."""
+    different = 0
+    for one, two in zip(digits(), reversed(digits())):
+        image = np.zeros((36, 36))
+        image[:28, :28] += one.image
+        image[8:, 8:] += two.image
+        answer = overlap.recognize(
+            store, schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())
+        ).capsules
+        assert sorted(answer.best) == sorted(np.argsort(answer.lengths)[-2:].tolist())
+        first, second = (np.array(each) for each in answer.reconstructions)
+        different += np.abs(first - second).max() > 0.3
+    assert different == COUNT
+
+
+def test_an_attack_increases_the_loss(store: ModelStore) -> None:
+    """ "in the direction that increases the network's loss", "Each network … with its own gradient"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        answer = attack.attack(store, schemas.AttackRequest(image=digit.image))
+        falls = all(
+            curve.scores[1][curve.before] < curve.scores[0][curve.before]
+            for curve in (answer.capsules, answer.cnn)
+        )
+        return falls and answer.capsules.images != answer.cnn.images
+
+    assert attack.attack(store, schemas.AttackRequest(image=digits()[0].image, method="pgd")).steps == 10
+    assert count(holds) == COUNT
+
+
+def test_the_scores_of_every_network_are_what_its_card_says(store: ModelStore) -> None:
+    """Compare: "each from 0 to 1", "a softmax: the scores add up to 1", "lengths of capsules"."""
+    random = np.random.default_rng(0)
+    for info in store.info():
+        network = store[info.model, info.data]
+        shape = (info.in_channels, *info.image_size)
+        for _ in range(COUNT // 10):  # ten images at a time
+            images = torch.tensor(random.random((10, *shape)), dtype=torch.float32)
+            with torch.no_grad():
+                output = network.model.eval()(images)
+            scores = network.shown_scores(output)
+            assert scores.min() >= 0, info.id
+            assert scores.max() <= 1 + 1e-5, info.id
+            if info.scores == "softmax":
+                torch.testing.assert_close(scores.sum(1), torch.ones(10), atol=1e-4, rtol=0)
+            if info.scores == "lengths":
+                assert output.capsules is not None
+                lengths = output.capsules.pose.flatten(2).norm(dim=-1)
+                torch.testing.assert_close(scores, lengths, atol=1e-3, rtol=0)
+
+
+def test_the_wholes_that_parts_predict_agree(store: ModelStore) -> None:
+    """ "it finds the parts, and each part predicts its whole", "the wholes that they predict agree"."""
+    close = 0
+    for seed, (name, _) in enumerate(scrambles()):
+        whole = next(each for each in parts.list_shapes().wholes if each.name == name)
+        answer = parts.read(store, schemas.PartsRequest(parts=scene_parts(whole.parts, random_place(seed))))
+        members = [part for part in answer.parts if part.whole == 0]
+        predicted = np.array([part.votes[answer.wholes[0].kind] for part in members])
+        apart = np.abs(predicted - np.array(answer.wholes[0].pose)).max()
+        close += len(members) >= 2 and apart < 0.25
+    assert close == COUNT
+
+
+def test_the_toys_of_the_curves_were_not_used_in_training() -> None:
+    """ "images of test toys, which were not used in training"."""
+    assert not set(SPLIT_INSTANCES["train"]) & set(SPLIT_INSTANCES["test"])

@@ -102,6 +102,11 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
         """Recognize a digit: capsule lengths, poses, the reconstruction, and the couplings per iteration."""
         return await run("draw", client, draw.recognize, store, request)
 
+    @api.post("/capsule", response_model=schemas.CapsuleResponse)
+    async def inspect_capsule(request: schemas.CapsuleRequest, client: Client) -> Response:
+        """Return the votes of one primary capsule for a digit."""
+        return await run("capsule", client, draw.inspect_capsule, store, request)
+
     @api.post("/tweak", response_model=schemas.TweakResponse)
     async def reconstruct_pose(request: schemas.TweakRequest, client: Client) -> Response:
         """Reconstruct a digit from the pose of its class capsule, and with each of its numbers changed."""
@@ -131,6 +136,11 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
     async def recognize_toy(request: schemas.ToyRequest, client: Client) -> Response:
         """Render a toy, and recognize it with matrix capsules and with a CNN."""
         return await run("toy", client, toy.recognize, store, request)
+
+    @api.post("/turn", response_model=schemas.ToyTurnResponse)
+    async def turn_toy(request: schemas.ToyTurnRequest, client: Client) -> Response:
+        """Return the pose of a toy's class from every azimuth, and how far a turn and the light move it."""
+        return await run("turn", client, toy.turn, store, request)
 
     @api.get("/shapes", response_model=schemas.ShapesResponse)
     async def list_shapes(world: schemas.WorldName = "shapes") -> Response:

@@ -66,7 +66,7 @@ def test_the_seed_determines_the_result(fit: Fit, blobs: np.ndarray) -> None:
     assert first != other
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "rows"])
 @pytest.mark.parametrize(
     "points",
     [[[0, 0]] * 3, [[0, 0], [1, 1]], [[1000, 1000], [-1000, 1000], [0, 0]], [[0, 0], [1e-9, 0], [2e-9, 0]]],
@@ -79,8 +79,48 @@ def test_degenerate_points_give_finite_numbers(fit: Fit, points: list, kind: str
             assert np.isfinite(np.array(values)).all()
 
 
-@pytest.mark.parametrize("kind", KINDS[:4])
+@pytest.mark.parametrize("kind", [*KINDS[:4], "rows"])
 def test_the_likelihood_never_falls(fit: Fit, blobs: np.ndarray, kind: str) -> None:
     steps = fit(blobs, clusters=2, kind=kind, iterations=20, sigma=0.2)
     values = [step["log_likelihood"] for step in steps]
     assert all(after >= before - 2e-4 for before, after in pairwise(values))
+
+
+def two_kinds_of_pairs() -> np.ndarray:
+    """60 pairs that start in one place, and end in one of two; all points have the same covariance."""
+    random = np.random.default_rng(2)
+    ends = np.repeat([[0.6, 0.5], [0.6, -0.5]], 30, 0)
+    middles = np.stack([np.tile([-0.7, 0.0], (60, 1)), ends], 1)
+    noise = random.normal(size=(60, 2, 2)) @ np.array([[0.12, 0.05], [0.0, 0.04]])
+    return (middles + noise).reshape(120, 2)
+
+
+def test_rows_have_two_means_and_one_covariance(fit: Fit) -> None:
+    points = two_kinds_of_pairs()
+    last = fit(points, clusters=2, kind="rows", iterations=30)[-1]
+    groups = np.argmax(last["assignment"], 1).reshape(2, 30, 2)
+    assert all(len(np.unique(group)) == 1 for group in groups), "pairs are kept together"
+    assert groups[0, 0, 0] != groups[1, 0, 0]
+    for group, pairs in zip(groups[:, 0, 0], points.reshape(2, 30, 2, 2), strict=True):
+        mean = pairs.mean(0)
+        np.testing.assert_allclose(np.reshape(last["means"][group], (2, 2)), mean, atol=2e-3)
+        deviations = (pairs - mean).reshape(60, 2)
+        np.testing.assert_allclose(
+            last["covariances"][group], deviations.T @ deviations / 60 + 1e-4 * np.eye(2), atol=2e-4
+        )
+
+
+def test_rows_do_not_depend_on_the_viewpoint(fit: Fit) -> None:
+    points = two_kinds_of_pairs()
+    shear = np.array([[1.0, 0.8], [-0.3, 0.7]])
+    seen = [
+        np.argmax(fit(view, clusters=2, kind="rows", iterations=30)[-1]["assignment"], 1)
+        for view in (points, points @ shear.T)
+    ]
+    assert (seen[0] == seen[1]).all() or (seen[0] == 1 - seen[1]).all()
+
+
+def test_a_point_without_a_partner_belongs_to_no_cluster(fit: Fit) -> None:
+    last = fit([*two_kinds_of_pairs(), [0.0, 0.0]], clusters=2, kind="rows", iterations=5)[-1]
+    assert len(last["assignment"]) == 121
+    assert last["assignment"][-1] == [0, 0]

@@ -2,7 +2,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
+from starlette.testclient import TestClient
 
 from torchcaps.lab.model_store import ModelStore
 from torchcaps.training import predict
@@ -50,3 +52,37 @@ def test_tweak_reconstructs_the_given_pose(post: Post, seven: Image) -> None:
     np.testing.assert_allclose(same["reconstruction"], drawn["reconstruction"], atol=1e-3)
     other = post("tweak", pose=[0.25] * 16, target=drawn["best"])
     assert other != same
+
+
+def test_the_votes_of_a_capsule_make_the_digit_capsules(post: Post, seven: Image) -> None:
+    """Summed over all primary capsules, share times vote is the sum whose squash is the digit's capsule."""
+    drawn = post("draw", image=seven)
+    total = np.zeros((10, 16))
+    for row, column, kind in np.ndindex(6, 6, 8):
+        capsule = post("capsule", image=seven, row=row, column=column, type=kind)
+        assert [capsule[name] for name in ("row", "column", "type")] == [row, column, kind]
+        assert capsule["length"] == pytest.approx(drawn["primary"][kind][row][column], abs=1e-3)
+        assert sum(capsule["shares"]) == pytest.approx(1, abs=1e-3)
+        votes = np.array(capsule["votes"])
+        np.testing.assert_allclose(capsule["products"], (votes * drawn["poses"]).sum(1), atol=2e-3)
+        total += np.array(capsule["shares"])[:, None] * votes
+    norm = np.linalg.norm(total, axis=1, keepdims=True)
+    np.testing.assert_allclose(total * norm / (1 + norm**2), drawn["poses"], atol=5e-3)
+
+
+def test_draw_shows_the_capsule_that_sends_most_to_the_longest(post: Post, seven: Image) -> None:
+    drawn = post("draw", image=seven)
+    shown, best = drawn["capsule"], drawn["best"]
+    place = {name: shown[name] for name in ("row", "column", "type")}
+    assert post("capsule", image=seven, **place) == shown
+    others = [
+        post("capsule", image=seven, row=row, column=column, type=kind)["shares"][best]
+        for row, column, kind in np.ndindex(6, 6, 8)
+    ]
+    assert shown["shares"][best] == max(others)
+
+
+def test_a_capsule_outside_the_grid_is_refused(client: TestClient, seven: Image) -> None:
+    response = client.post("/api/capsule", json={"image": seven, "row": 6, "column": 0, "type": 0})
+    assert response.status_code == 400
+    assert "(6, 6, 8)" in response.json()["detail"]

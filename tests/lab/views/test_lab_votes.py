@@ -29,6 +29,25 @@ def test_votes_returns_every_iteration_of_the_network(
     torch.testing.assert_close(first, torch.full_like(first, 0.1))
 
 
+@pytest.mark.parametrize("routing", CHOICES)
+def test_rows_are_the_best_digits_and_lines_are_weighted_means(
+    post: Callable[..., dict[str, Any]], store: ModelStore, seven: list[list[float]], routing: str
+) -> None:
+    response = post("votes", image=seven, routing=routing)
+    routed = route_image(store, CHOICES[routing], seven)
+    last = routed.steps[-1].activation[0, 0]
+    assert response["shown"] == last.argsort(descending=True)[:3].tolist()
+    for answer, step in zip(response["iterations"], routed.steps, strict=True):
+        for digit in response["shown"]:
+            sent, agreement = routed.weight(step)[:, digit], routed.agreement(step)[:, digit]
+            mean = float((sent / sent.sum()) @ agreement)
+            assert answer["agreement"][digit] == pytest.approx(mean, rel=1e-3, abs=1e-3)
+        if routing == "dynamic":
+            # "A short capsule has small scalar products with all votes"
+            votes, lengths = routed.votes.tensor()[0, 0].norm(dim=-1), step.pose[0, 0].norm(dim=-1)
+            assert (routed.agreement(step).abs() <= votes * lengths + 1e-5).all()
+
+
 @pytest.mark.parametrize(
     "choice", [*CHOICES.values(), *TWINS.values()], ids=lambda choice: "-".join(choice.network)
 )

@@ -59,6 +59,18 @@ class DrawRequest(Request):
     image: DigitImage
 
 
+GridIndex = Annotated[int, Field(strict=True, ge=0, lt=1000)]
+
+
+class CapsuleRequest(Request):
+    """A digit, and the place of a primary capsule on the grid."""
+
+    image: DigitImage
+    row: GridIndex
+    column: GridIndex
+    type: GridIndex
+
+
 class TweakRequest(Request):
     """A pose of one class capsule, to be reconstructed."""
 
@@ -89,6 +101,10 @@ class ToyRequest(Request):
     lighting: Annotated[int, Field(strict=True, ge=0, le=5)]
 
 
+class ToyTurnRequest(ToyRequest):
+    """A toy to turn around, and the viewpoint from which its light is changed."""
+
+
 class ScenePart(Request):
     """A part to draw: 0 rectangle, 1 triangle, 2 ellipse; among faces 0 eye, 1 nose, 2 mouth.
 
@@ -110,14 +126,14 @@ class PartsRequest(Request):
 
 
 class ClustersRequest(Request):
-    """Points in the plane, and the mixture model to fit to them."""
+    """Points in the plane, and the mixture model to fit to them; `rows` takes points in pairs."""
 
     points: Annotated[
         list[Annotated[list[Coordinate], Field(min_length=2, max_length=2)]],
         Field(min_length=2, max_length=500),
     ]
     clusters: Annotated[int, Field(strict=True, ge=1, le=8)] = 3
-    kind: Literal["full", "diagonal", "spherical", "fixed", "kmeans"] = "full"
+    kind: Literal["full", "diagonal", "spherical", "fixed", "rows", "kmeans"] = "full"
     iterations: Annotated[int, Field(strict=True, ge=1, le=50)] = 20
     sigma: Annotated[float, Field(strict=True, ge=0.01, le=2, allow_inf_nan=False)] = 0.2
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0

@@ -82,11 +82,28 @@ class FieldCenters(Response):
     size: int
 
 
+class CapsuleResponse(Response):
+    """A primary capsule: its place and length, and its vote for each class.
+
+    `products` are the scalar products of votes and class capsules, and `shares` says how much of its vote the
+    capsule sends to each class, both in the last iteration.
+    """
+
+    row: int
+    column: int
+    type: int
+    length: float
+    votes: Matrix
+    products: Row
+    shares: Row
+
+
 class DrawResponse(Response):
     """What each stage of the network computes for a digit.
 
     `features` are the strongest maps of the first convolution, scaled to 0..1; `primary` has a grid of
-    lengths for each type of primary capsule.
+    lengths for each type of primary capsule; `capsule` is the primary capsule that sends most to the longest
+    class capsule.
     """
 
     best: int
@@ -100,6 +117,7 @@ class DrawResponse(Response):
     grid: TwoSizes
     field_centers: FieldCenters
     couplings: list[list[Matrix]]
+    capsule: CapsuleResponse
     elapsed_ms: float
 
 
@@ -216,7 +234,7 @@ class ClassScores(Response):
 
 
 class ToyCapsules(ClassScores):
-    """Class scores, and the pose matrix of the predicted class."""
+    """Class scores, and the pose matrix of the toy's own class."""
 
     pose: Matrix
     pose_size: int
@@ -228,6 +246,19 @@ class ToyResponse(Response):
     image: list[Image]
     capsules: ToyCapsules
     cnn: ClassScores
+
+
+class ToyTurnResponse(Response):
+    """The pose of a toy's own class from every azimuth.
+
+    `turn_moves` is the largest distance between two of these poses, `light_moves` that between two lightings
+    from the viewpoint of the request; both are shares of the mean norm.
+    """
+
+    azimuths: Row
+    poses: Matrix
+    turn_moves: float
+    light_moves: float
 
 
 Pose = Annotated[list[float], Field(min_length=4, max_length=4, description="(a, b, x, y), a similarity")]
@@ -303,7 +334,11 @@ class PartsResponse(Response):
 
 
 class ClustersIteration(Response):
-    """The mixture model after one iteration; `log_likelihood` is per point, `null` for k-means."""
+    """The mixture model after one iteration; `log_likelihood` is per point, `null` for k-means.
+
+    A mean has the coordinates of one point; for `rows` of two, which share the covariance. A point without a
+    partner has an assignment of zeros.
+    """
 
     log_likelihood: float | None
     means: list[Row]

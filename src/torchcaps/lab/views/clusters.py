@@ -1,4 +1,7 @@
-"""Clusters: fit mixture models to points in the plane, with the routing algorithms of the library."""
+"""Clusters: fit mixture models to points in the plane, with the routing algorithms of the library.
+
+With the covariance `rows`, two successive points are one pose: a 2×2 matrix whose columns are the points.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,38 @@ STARTS = 12
 @torch.no_grad()
 def fit(request: ClustersRequest) -> ClustersResponse:
     """Fit clusters to points from several starts, and return the best fit."""
-    points = torch.tensor(request.points, dtype=torch.float64)
+    points = to_poses(torch.tensor(request.points, dtype=torch.float64), request.kind)
     routing = choose_routing(request)
     steps = run(routing, points, initial_assignments(points, request))
     best = int(score(routing, points, steps[-1]).argmax())
-    return ClustersResponse(iterations=[describe(routing, points, select(step, best)) for step in steps])
+    unpaired = len(request.points) % 2 if request.kind == "rows" else 0
+    return ClustersResponse(
+        iterations=[describe(routing, points, select(step, best), unpaired) for step in steps]
+    )
+
+
+def to_poses(points: Tensor, kind: str) -> Tensor:
+    """The points `[N, 2]`; for `rows` matrices `[N // 2, 4]` row by row, whose columns are two points.
+
+    >>> to_poses(torch.tensor([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]), "rows")
+    tensor([[1., 3., 2., 4.]])
+    """
+    if kind != "rows":
+        return points
+    return points[: len(points) // 2 * 2].unflatten(0, (-1, 2)).mT.flatten(1)
 
 
 def run(routing: Routing, points: Tensor, starts: Tensor) -> list[RoutingOutput]:
-    """Route points `[N, 2]` from each start `[S, 1, N, clusters]`, all at once."""
+    """Route points or poses `[N, D]` from each start `[S, 1, N, clusters]`, all at once."""
     activation = torch.ones(len(starts), len(points), dtype=points.dtype)
     return routing.history(point_votes(points, starts), activation, start=starts)
 
 
 def point_votes(points: Tensor, coupling: Tensor) -> SharedVotes:
-    """Every point votes for every cluster with its own position, in each row of `coupling`."""
+    """Every point votes for every cluster with its own position, in each row of `coupling`; so do poses."""
     weight = torch.eye(2, dtype=points.dtype).expand(coupling.shape[-1], 2, 2)
-    return SharedVotes(points.expand(len(coupling), -1, -1), weight)
+    space = "vector" if points.shape[1] == 2 else "matrix"
+    return SharedVotes(points.expand(len(coupling), -1, -1), weight, space)
 
 
 def choose_routing(request: ClustersRequest) -> Routing:
@@ -97,30 +115,41 @@ def score(routing: Routing, points: Tensor, step: RoutingOutput) -> Tensor:
 
 
 def log_likelihood(routing: EMRouting, points: Tensor, step: RoutingOutput) -> Tensor:
-    """The mean log density of the points under each mixture, `[S]`."""
+    """The mean log density of a point under each mixture, `[S]`; a pose is two points."""
     assert step.coupling is not None
     spread = covariances(routing, points, step)
     mixing = step.coupling[:, 0].mean(1).clamp(min=1e-12).log()
     gaussians = torch.distributions.MultivariateNormal(step.pose[:, 0], spread)
     density = gaussians.log_prob(points[:, None, None]) + mixing  # [N, S, clusters]
-    return density.logsumexp(-1).mean(0)
+    return density.logsumexp(-1).mean(0) / (points.shape[1] // 2)
 
 
-def describe(routing: Routing, points: Tensor, step: RoutingOutput) -> ClustersIteration:
-    """Means, covariances, fractions of the points and assignments after one iteration from one start."""
+def describe(routing: Routing, points: Tensor, step: RoutingOutput, unpaired: int = 0) -> ClustersIteration:
+    """Means, covariances, fractions of the points and assignments after one iteration from one start.
+
+    Args:
+        routing: which was used.
+        points: points or poses.
+        step: the iteration.
+        unpaired: points at the end that belong to no pose, and so to no cluster.
+    """
     assert step.coupling is not None
     likelihood = log_likelihood(routing, points, step) if isinstance(routing, EMRouting) else None
+    size = points.shape[1] // 2
+    assignment = step.coupling[0, 0].repeat_interleave(size, 0)
+    alone = assignment.new_zeros(unpaired, assignment.shape[1])
+    spread = covariances(routing, points, step)[0]
     return ClustersIteration(
         log_likelihood=None if likelihood is None else round(float(likelihood), 4),
-        means=to_list(step.pose[0, 0]),
-        covariances=to_list(covariances(routing, points, step)[0], 6),
+        means=to_list(step.pose[0, 0].unflatten(1, (2, size)).mT.flatten(1)),
+        covariances=to_list(spread[:, ::size, ::size], 6),
         mass=to_list(step.coupling[0, 0].mean(0)),
-        assignment=to_list(step.coupling[0, 0], 3),
+        assignment=to_list(torch.cat([assignment, alone]), 3),
     )
 
 
 def covariances(routing: Routing, points: Tensor, step: RoutingOutput) -> Tensor:
-    """The covariances `[S, clusters, 2, 2]` that the routing fits; 0 for k-means, which has none."""
+    """The covariances `[S, clusters, D, D]` that the routing fits; 0 for k-means, which has none."""
     assert step.coupling is not None
     if not isinstance(routing, EMRouting):
         return points.new_zeros(len(step.pose), step.pose.shape[2], 2, 2)

@@ -14,6 +14,8 @@ from torchcaps.lab.introspection import Inspection, class_capsules, inspect_last
 from torchcaps.lab.model_store import MissingWeightsError, ModelStore
 from torchcaps.lab.schemas import (
     DIGIT_SIZE,
+    CapsuleRequest,
+    CapsuleResponse,
     DrawRequest,
     DrawResponse,
     FieldCenters,
@@ -23,6 +25,7 @@ from torchcaps.lab.schemas import (
     to_list,
 )
 from torchcaps.models import Model
+from torchcaps.routing import RoutingOutput
 
 MODEL = ("capsnet_small", "mnist")
 OFFSETS = [step / 20 for step in range(-5, 6)]
@@ -40,6 +43,7 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
         reconstruction = network.model.reconstruct(capsules, torch.tensor([best]))
     poses = to_list(capsules.pose[0])
     maps = feature_maps(network.model, network.prepare(request.image))
+    steps = inspection.layer.history(inspection.children)
     return DrawResponse(
         best=best,
         lengths=to_list(capsules.activation[0]),
@@ -51,7 +55,8 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
         primary=to_list(inspection.children.activation[0].permute(2, 0, 1), 3),
         grid=list(inspection.children.activation.shape[1:3]),
         field_centers=field_centers(network.model),
-        couplings=couplings(inspection),
+        couplings=couplings(inspection, steps),
+        capsule=describe_capsule(inspection, steps[-1]),
         elapsed_ms=round(1000 * (time.perf_counter() - start), 1),
     )
 
@@ -89,18 +94,61 @@ def field_centers(model: Model) -> FieldCenters:
 
 
 @torch.no_grad()
-def couplings(inspection: Inspection) -> list[Any]:
+def couplings(inspection: Inspection, steps: list[RoutingOutput]) -> list[Any]:
     r"""How much each position of the grid sends to each class, `[iterations, classes, h, w]`.
 
     The coupling times the length of the child, :math:`c_{ij} \|u_i\|`, summed over the capsule types at a
     position. The largest value over all iterations is scaled to 1.
     """
     _, height, width, types = inspection.children.activation.shape
-    steps = inspection.layer.history(inspection.children)
     coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
     sent = coupling * inspection.children.activation.reshape(1, -1, 1)
     grid = sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)
     return to_list(grid / grid.amax().clamp(min=1e-12))
+
+
+def inspect_capsule(store: ModelStore, request: CapsuleRequest) -> CapsuleResponse:
+    """The votes of one primary capsule for a digit."""
+    network = store[MODEL]
+    inspection = inspect_last_layer(network.model, network.prepare(request.image))
+    step = inspection.layer.history(inspection.children)[-1]
+    return describe_capsule(inspection, step, (request.row, request.column, request.type))
+
+
+@torch.no_grad()
+def describe_capsule(
+    inspection: Inspection, step: RoutingOutput, place: tuple[int, int, int] | None = None
+) -> CapsuleResponse:
+    """What one primary capsule votes for, and where its votes go.
+
+    Args:
+        inspection: of one image.
+        step: the last iteration of its routing.
+        place: row, column and type of the capsule; without it the one that sends most to the longest capsule.
+
+    Raises:
+        ValueError: if there is no capsule at this place.
+    """
+    children = inspection.children
+    shape = children.activation.shape[1:]
+    assert step.coupling is not None
+    coupling = step.coupling[0]
+    if place is None:
+        chosen = int(coupling[:, step.activation[0].argmax()].argmax())
+    elif all(at < size for at, size in zip(place, shape, strict=True)):
+        chosen = (place[0] * shape[1] + place[1]) * shape[2] + place[2]
+    else:
+        raise ValueError(f"there is no capsule at {place}: the grid has the shape {tuple(shape)}")
+    vote = inspection.layer.votes(children).tensor()[0, 0, chosen]
+    return CapsuleResponse(
+        row=chosen // (shape[1] * shape[2]),
+        column=chosen // shape[2] % shape[1],
+        type=chosen % shape[2],
+        length=round(float(children.activation.flatten()[chosen]), 4),
+        votes=to_list(vote),
+        products=to_list((vote * step.pose[0]).sum(-1)),
+        shares=to_list(coupling[chosen]),
+    )
 
 
 @torch.no_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isqrt
 
 import torch
+from torch import Tensor
 
 from torchcaps.data.datasets.norb import FAMILIAR
 from torchcaps.data.worlds.toys import CATEGORIES, render
@@ -25,6 +26,8 @@ from torchcaps.lab.schemas import (
     ToyRequest,
     ToyResponse,
     ToysResponse,
+    ToyTurnRequest,
+    ToyTurnResponse,
     TrainingViews,
     to_list,
 )
@@ -77,7 +80,7 @@ def recognize(store: ModelStore, request: ToyRequest) -> ToyResponse:
     scores = output.logits[0].softmax(0)
     cnn_scores = predict(cnn.model, cnn.prepare(image)).logits[0].softmax(0)
     best = int(scores.argmax())
-    pose = class_capsules(output).pose[0, best]
+    pose = class_capsules(output).pose[0, request.category]
     size = isqrt(pose.numel())
     return ToyResponse(
         image=to_list(image, 3),
@@ -86,3 +89,36 @@ def recognize(store: ModelStore, request: ToyRequest) -> ToyResponse:
         ),
         cnn=ClassScores(best=int(cnn_scores.argmax()), scores=to_list(cnn_scores)),
     )
+
+
+@torch.no_grad()
+def turn(store: ModelStore, request: ToyTurnRequest) -> ToyTurnResponse:
+    """The pose of a toy's own class from every azimuth, and how far a turn and the light move it."""
+    network = store[CAPSULES]
+    azimuths = [azimuth_degrees(code) for code in AZIMUTHS]
+    views = [(azimuth, request.lighting) for azimuth in azimuths]
+    views += [(request.azimuth, lighting) for lighting in LIGHTINGS]
+    pictures = torch.stack(
+        [
+            render(request.category, request.instance, azimuth, request.elevation, lighting)
+            for azimuth, lighting in views
+        ]
+    )
+    images = torch.cat([network.prepare(picture.to(torch.float32) / 255) for picture in pictures])
+    poses = class_capsules(predict(network.model, images)).pose[:, request.category].flatten(1)
+    around, lit = poses[: len(azimuths)], poses[len(azimuths) :]
+    return ToyTurnResponse(
+        azimuths=azimuths,
+        poses=to_list(around),
+        turn_moves=largest_move(around),
+        light_moves=largest_move(lit),
+    )
+
+
+def largest_move(poses: Tensor) -> float:
+    """The largest distance between two of the poses `[N, D]`, as a share of their mean norm.
+
+    >>> largest_move(torch.tensor([[1.0, 0.0], [1.0, 0.5], [1.0, 0.1]]))
+    0.4803
+    """
+    return round(float(torch.cdist(poses, poses).max() / poses.norm(dim=1).mean().clamp(min=1e-12)), 4)

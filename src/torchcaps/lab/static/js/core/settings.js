@@ -2,8 +2,14 @@
 
 // Without settings in the address, those that were kept last.
 export function settingsOf(view) {
+  return new URLSearchParams(queryOf(view));
+}
+
+// An address that was about to be replaced when the page was left is older than the settings that were kept.
+function queryOf(view) {
   const [name, query] = address();
-  return new URLSearchParams((name === view && query) || keptSettings()[view] || "");
+  const kept = keptSettings()[view] ?? "";
+  return name === view && query && recall("outdated")?.[view] !== query ? query : kept;
 }
 
 function address() {
@@ -18,9 +24,37 @@ export function keptSettings() {
 
 // Replaces the address, without a new entry in the history.
 export function keepSettings(view, values) {
+  const query = rememberSettings(view, values);
+  if (address()[0] === view) replaceAddress(view, query);
+}
+
+function rememberSettings(view, values) {
   const query = new URLSearchParams(values).toString();
   remember("settings", { ...keptSettings(), [view]: query });
-  if (address()[0] === view) replaceAddress(view, query);
+  return query;
+}
+
+const KEEP_DELAY = 300; // milliseconds; browsers refuse to change the address many times in a second
+
+// Returns a function that keeps settings at once, and replaces the address unless that was done a moment ago, as
+// during a drag; then it is replaced a little later.
+export function createKeeper(view) {
+  let timer = null;
+  let replaced = -Infinity;
+  return (values) => {
+    clearTimeout(timer);
+    const keep = () => {
+      replaced = performance.now();
+      keepSettings(view, values);
+      remember("outdated", {});
+    };
+    const wait = replaced + KEEP_DELAY - performance.now();
+    if (wait <= 0) return keep();
+    rememberSettings(view, values);
+    const [name, query] = address();
+    if (name === view) remember("outdated", { [view]: query });
+    timer = setTimeout(keep, wait);
+  };
 }
 
 // Puts the settings of a view that is shown again back into the address.
@@ -32,7 +66,7 @@ export function showSettings(view) {
 // Whether the address has other settings than those that the view kept, for example from a link.
 export function hasNewSettings(view) {
   const [name, query] = address();
-  return name === view && query !== "" && query !== keptSettings()[view];
+  return name === view && query !== "" && queryOf(view) !== keptSettings()[view];
 }
 
 function replaceAddress(view, query) {

@@ -127,7 +127,15 @@ export function create(stage) {
     query({ image: currentImage(), method: method.value });
   }
 
-  return { show: () => version !== imageVersion() && send() };
+  return {
+    show: () => version !== imageVersion() && send(),
+    exports: () => shown && {
+      table: [["network", "epsilon", "prediction", ...shown.response.capsules.scores[0].map((_, digit) => `score_${digit}`)],
+        ...networks.flatMap(({ key }) => shown.response.epsilons.map((size, index) =>
+          [key, size, shown.response[key].after[index], ...shown.response[key].scores[index]]))],
+      data: { image: shown.image, method: method.value, ...shown.response },
+    },
+  };
 }
 
 // Which network changes its prediction first.
@@ -137,7 +145,7 @@ function describeFirst({ epsilons, capsules, cnn }, names) {
   if (one === null && two === null) {
     return { big: t("Neither changes"), words: t("No prediction changes up to ε = {last}.", { last: text(epsilons[epsilons.length - 1]) }) };
   }
-  if (one === two) return { big: t("Both at once"), words: t("Both predictions change at ε = {one}.", { one: text(one) }) };
+  if (one === two) return { big: t("Both predictions change at ε = {one}", { one: text(one) }), words: "" };
   const capsulesFirst = two === null || (one !== null && one < two);
   const [first, later] = capsulesFirst ? [one, two] : [two, one];
   const [network, other] = capsulesFirst ? [names.capsules, names.cnn] : [names.cnn, names.capsules];

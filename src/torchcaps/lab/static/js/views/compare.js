@@ -25,6 +25,8 @@ export async function create(stage) {
   const ids = models.map((model) => model.id);
   const find = (id) => models.find((model) => model.id === id);
   const chosen = ["a", "b"].map((name, side) => settingOf("compare", name, ids, ids.includes(DEFAULTS[side]) ? DEFAULTS[side] : ids[side]));
+  let wanted = numberOf("compare", "input", [0, 100], 0); // the number of the image among those that are offered
+  let offered = [];
   let input = null; // { label, image } of an example, or null for the drawing
   let version = -1;
 
@@ -46,16 +48,20 @@ export async function create(stage) {
   const toy = createToyControls(classes.toys, send);
   const inputCard = card("w12", t("The input"), null, source, thumbs.element, toy.element);
   const sides = h("div", { class: "world" });
+  const verdicts = h("div", { class: "w12 result verdicts" });
 
   stage.append(
     h("div", { class: "w12 toolbar" }, h("div", { class: "network-choice" }, selects), reason),
+    verdicts,
     inputCard,
     h("div", { class: "w12 toolbar" }, attack.element, h("div", { class: "tool grow" }, epsilon.element),
       h("p", { class: "soft small" }, t("FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start."))),
     sides,
   );
   let results = [];
+  let shown = null; // the last request and its response
   const query = latestOnly("api/compare", stage, (response, body) => {
+    shown = { response, body };
     response.networks.forEach((result, side) => results[side]?.show(result, body));
   }, createNotice(stage));
 
@@ -86,6 +92,8 @@ export async function create(stage) {
       }) : "";
     results = chosen[1] === null ? [] : chosen.map((id) => createSide(find(id)));
     sides.replaceChildren(...results.map((each) => each.element));
+    verdicts.replaceChildren(...results.map((each, side) =>
+      h("div", {}, h("span", { class: "small soft" }, chosen[side] === "run" ? t("your run") : chosen[side]), each.verdict)));
     const stereo = first.in_channels === 2;
     toy.element.hidden = !stereo;
     thumbs.element.hidden = source.hidden = stereo;
@@ -104,8 +112,9 @@ export async function create(stage) {
       const drawing = drawn();
       const items = [...(drawing ? [drawing] : []), ...used.flatMap((list) => list.images.slice(0, 10))];
       source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", "));
+      offered = items;
       thumbs.show(items);
-      pick(items[0] ?? null, false);
+      pick(items[wanted] ?? items[0] ?? null, false);
     } catch (error) {
       reportError(error);
     }
@@ -119,13 +128,15 @@ export async function create(stage) {
 
   function pick(item, sending = true) {
     input = item;
+    wanted = Math.max(0, offered.indexOf(item));
     thumbs.mark(item);
     if (sending) send();
   }
 
   function send() {
     epsilon.element.hidden = attack.value === "none";
-    keepSettings("compare", { a: chosen[0], ...(chosen[1] ? { b: chosen[1] } : {}), attack: attack.value, epsilon: epsilon.value });
+    keepSettings("compare", { a: chosen[0], ...(chosen[1] ? { b: chosen[1] } : {}), attack: attack.value, epsilon: epsilon.value,
+      ...(find(chosen[0]).in_channels === 2 ? toy.value() : { input: wanted }) });
     if (chosen[1] === null) return;
     const stereo = find(chosen[0]).in_channels === 2;
     if (!stereo && !input) return;
@@ -134,7 +145,16 @@ export async function create(stage) {
 
   await choose(0, chosen[0]);
   // Another drawing since the last visit takes the place of the old one.
-  return { show: () => { if (version !== -1 && version !== imageVersion()) update(); } };
+  return {
+    show: () => { if (version !== -1 && version !== imageVersion()) update(); },
+    exports: () => shown && {
+      table: [["network", "class", "score"], ...shown.response.networks.flatMap(({ scores }, side) => {
+        const network = find(shown.body.networks[side]);
+        return scores.map((score, index) => [network.id, network.classes[index], score]);
+      })],
+      data: { ...shown.body, results: shown.response.networks },
+    },
+  };
 }
 
 function option(model, selected) {
@@ -157,7 +177,7 @@ function createSide(network) {
   const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
   const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
     h("figure", {}, picture.element, captions[index]));
-  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), verdict.element, bars.element,
+  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), bars.element,
     h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure),
     h("p", { class: "network" }, networkText(network)));
   captions[0].textContent = t("What the network gets");
@@ -188,17 +208,17 @@ function createSide(network) {
     bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" });
   }
 
-  return { element, show };
+  return { element, verdict: verdict.element, show };
 }
 
 function createToyControls(categories, onChange) {
-  const category = createChoices({ label: t("Toy"), options: categories.map((name, index) => [index, t(name)]), value: 0, onChange });
-  const slider = (label, min, max, value, format = (number) => `${number}°`) =>
-    createSlider({ label: t(label), min, max, step: 1, value, format, onInput: onChange });
-  const azimuth = slider("Azimuth", 0, 359, 20);
-  const elevation = slider("Elevation", 20, 80, 45);
-  const instance = slider("Instance", 0, 9, 0, String);
-  const lighting = slider("Lighting", 0, 5, 0, String);
+  const category = createChoices({ label: t("Toy"), options: categories.map((name, index) => [index, t(name)]), value: Math.round(numberOf("compare", "category", [0, categories.length - 1], 0)), onChange });
+  const slider = (name, label, min, max, value, format = (number) => `${number}°`) =>
+    createSlider({ label: t(label), min, max, step: 1, value: numberOf("compare", name, [min, max], value), format, onInput: onChange });
+  const azimuth = slider("azimuth", "Azimuth", 0, 359, 20);
+  const elevation = slider("elevation", "Elevation", 20, 80, 45);
+  const instance = slider("instance", "Instance", 0, 9, 0, String);
+  const lighting = slider("lighting", "Lighting", 0, 5, 0, String);
   return {
     element: h("div", { class: "toy-controls" }, category.element,
       h("div", { class: "pair" }, azimuth.element, elevation.element, instance.element, lighting.element)),

@@ -5,12 +5,13 @@ import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict, showStatus } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
-import { keepSettings, numberOf, recall, remember } from "../core/settings.js";
+import { keepSettings, numberOf, recall, remember, settingsOf } from "../core/settings.js";
 import { takeSharedDrawing } from "../core/share.js";
 import { currentImage, setImage, setMissing, setRecognition } from "../core/state.js";
 import { createTourCard } from "../tour/card.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
+import { createCapsuleDetail } from "../widgets/capsule_detail.js";
 import { createCouplingMaps } from "../widgets/coupling_maps.js";
 import { createNetworkStrip } from "../widgets/network_strip.js";
 import { createPad } from "../widgets/drawing_pad.js";
@@ -21,6 +22,11 @@ const FIRST_EXAMPLE = 2; // a digit with a loop, which is interesting in Tweak
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export async function create(stage) {
+  const settings = { iteration: null, capsule: null };
+  const keep = (changes) => {
+    Object.assign(settings, changes);
+    keepSettings("draw", Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null)));
+  };
   const pad = createPad({
     label: t("Area to draw a digit; the first stroke replaces the example, Ctrl+Z undoes, Delete clears"), onChange: changed,
   });
@@ -31,27 +37,38 @@ export async function create(stage) {
   const output = figure(createImage({ label: t("Reconstruction") }), t("Reconstruction from the longest capsule"));
   const couplings = createCouplingMaps({
     start: numberOf("draw", "iteration", [1, 100], null),
-    onIteration: (iteration) => keepSettings("draw", iteration === null ? {} : { iteration }),
+    onIteration: (iteration) => keep({ iteration }),
   });
-  const strip = createNetworkStrip();
+  const strip = createNetworkStrip({
+    onPoint: (place) => (place ? choose(place) : leave()), onImage: () => { pad.element.scrollIntoView({ block: "center" }); pad.element.focus(); },
+  });
+  const detail = createCapsuleDetail({ onChoose: (place) => {
+    kept = place;
+    keep({ capsule: [place.row, place.column, place.type].join("_") });
+    choose(place);
+  } });
+  if (placeOf(settingsOf("draw").get("capsule"))) settings.capsule = settingsOf("draw").get("capsule");
+  let kept = placeOf(settingsOf("draw").get("capsule")); // the primary capsule that the slider chose; without it the one that sends most to the answer
+  let pointed = null; // the one that is shown
   const file = h("input", { type: "file", accept: IMAGE_TYPES, hidden: true, onchange: () => { openImage(file.files[0]); file.value = ""; } });
   let digits = [];
   let shown = null; // the image and the response that the view shows
 
   stage.append(
-    card("w4 pad-card", t("Your digit"), t("drawing replaces the example"), verdict.element,
-      pad.element,
-      h("div", { class: "row" },
-        button(t("Undo"), pad.undo), button(t("Clear"), pad.clear), button(t("Open image"), () => file.click()), file,
-        button(t("More examples"), moreExamples)),
-      thumbs.element, h("p", { class: "soft small" }, t("You can also paste or drop an image here."))),
+    h("div", { class: "w4 stack pad-stack" },
+      card("pad-card", t("Your digit"), t("drawing replaces the example"), verdict.element,
+        pad.element,
+        h("div", { class: "row" },
+          button(t("Undo"), pad.undo), button(t("Clear"), pad.clear), button(t("Open image"), () => file.click()), file,
+          button(t("More examples"), moreExamples)),
+        thumbs.element, h("p", { class: "soft small" }, t("You can also paste or drop an image here."))),
+      card("result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element)),
     h("div", { class: "w8 stack wide-first" },
-      card("result strip-card", t("The network"), t("every stage with the values of your digit; a name opens its view"), strip.element),
-      h("div", { class: "under-strip" },
-        createTourCard(),
+      card("result strip-card", t("The network"), t("every stage with the values of your digit; click a stage to open its view"), strip.element,
+        h("h3", {}, t("One primary capsule and its votes"), h("span", { class: "soft" }, t("purple: above 0, green: below 0; point at a primary capsule to see another"))), detail.element),
+      h("div", { class: "under-strip" }, createTourCard(),
         card("result", t("Reconstruction"), t("drawn from 16 numbers"), h("div", { class: "pair" }, input.element, output.element)))),
-    card("w4 result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
-    card("w8 result wide-first coupling-card", t("Couplings"), t("how much each position sends to each digit"), couplings.element),
+    card("w12 result coupling-card", t("Couplings"), t("how much each position sends to each digit"), couplings.element),
   );
 
   const notice = createNotice(stage);
@@ -59,6 +76,27 @@ export async function create(stage) {
     if (image === currentImage()) setRecognition(response);
     if (currentImage()) show(response, image);
   }, (message) => { notice(message); setMissing(message); });
+
+  const inspect = latestOnly("api/capsule", detail.element, (capsule, { image }) => {
+    if (image === shown?.image && samePlace(capsule, pointed)) showCapsule(capsule);
+  });
+
+  function showCapsule(capsule) {
+    pointed = capsule;
+    strip.mark(capsule);
+    detail.show(shown.image, shown.response, capsule);
+  }
+
+  function choose({ row, column, type }) {
+    if (!shown || samePlace(pointed, { row, column, type })) return;
+    pointed = { row, column, type };
+    inspect({ image: shown.image, row, column, type });
+  }
+
+  function leave() {
+    if (kept) choose(kept);
+    else showCapsule(shown.response.capsule);
+  }
 
   function changed(pixels) {
     setImage(pixels);
@@ -84,6 +122,8 @@ export async function create(stage) {
     input.draw(ink(image));
     output.draw(ink(response.reconstruction), t("Reconstruction of a {best}", { best }));
     strip.show(image, response, couplings.show(image, response));
+    showCapsule(response.capsule);
+    if (kept) choose(kept);
   }
 
   function pick(digit) {
@@ -139,6 +179,17 @@ export async function create(stage) {
       data: { image: shown.image, ...shown.response },
     },
   };
+}
+
+// Row, column and type of the capsule that an address names, or null.
+function placeOf(text) {
+  const [row, column, type] = (text ?? "").split("_").map(Number);
+  const inside = (at, size) => Number.isInteger(at) && at >= 0 && at < size;
+  return text && inside(row, 6) && inside(column, 6) && inside(type, 8) ? { row, column, type } : null;
+}
+
+function samePlace(one, two) {
+  return one?.row === two?.row && one?.column === two?.column && one?.type === two?.type;
 }
 
 function roundedDrawing({ strokes, example }) {

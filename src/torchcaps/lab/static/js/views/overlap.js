@@ -13,6 +13,8 @@ import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumb
 
 const INKS = ["first", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+// Pairs on which one network is right and the other wrong, each of them twice: two examples and their places.
+const DIFFERENT = [[75, 29, [5, 4, 6, 3]], [33, 73, [4, 3, 4, 6]], [60, 8, [2, 3, 1, 6]], [24, 1, [1, 6, 2, 4]]];
 
 export async function create(stage) {
   const digits = await digitExamples();
@@ -36,6 +38,8 @@ export async function create(stage) {
       h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
     card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
       h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Least overlap"), pair.separate)),
+      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one is right")), DIFFERENT.map(([one, two, places]) =>
+        button(t("{one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(places); choose(digits[one], digits[two]); }, "small"))),
       INKS.map((name, which) => h("div", { class: `digit-choice ${name}` }, pair.handles[which], thumbs[which].element))),
     card("w8 result", t("Two reconstructions"), t("each from one capsule"),
       h("div", { class: "three" }, both.element, single.map((picture) => picture.element))),

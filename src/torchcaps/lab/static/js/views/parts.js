@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { t } from "../core/i18n.js";
-import { keepSettings, settingOf, settingsOf } from "../core/settings.js";
+import { createKeeper, settingOf, settingsOf } from "../core/settings.js";
 import { createChoices } from "../widgets/choices.js";
 import { createSceneEditor } from "./scene_editor.js";
 
@@ -11,30 +11,21 @@ const HINTS = {
   shapes: "House and boat, fish and ice cream, truck and robot are made of the same parts.",
   faces: "Two eyes, a nose and a mouth make a face, a bicycle, a boat or a snowman.",
 };
-const SAVE_DELAY = 300; // milliseconds; browsers refuse to change the address many times in a second
 
 export async function create(stage) {
   const panels = Object.fromEntries(Object.keys(WORLDS).map((name) => [name, h("div", { class: "world", hidden: true })]));
   const editors = new Map(); // world -> promise of an editor
   let current = settingOf("parts", "world", Object.keys(WORLDS), "shapes");
-  let saving = null;
-  let saved = -Infinity;
+  let shown = null; // the editor of the current world
+  const keep = createKeeper("parts");
   const choice = createChoices({
     label: t("World"), options: Object.entries(WORLDS).map(([name, label]) => [name, t(label)]), value: current, onChange: open,
   });
   const hint = h("p", { class: "soft small" });
   stage.append(h("div", { class: "w12 toolbar" }, choice.element, hint), ...Object.values(panels));
 
-  // At once, unless it was done a moment ago, as during a drag.
   function save(world, scene) {
-    clearTimeout(saving);
-    const keep = () => {
-      saved = performance.now();
-      if (world === current) keepSettings("parts", { world, scene });
-    };
-    const wait = saved + SAVE_DELAY - performance.now();
-    if (wait > 0) saving = setTimeout(keep, wait);
-    else keep();
+    if (world === current) keep({ world, scene });
   }
 
   async function open(world) {
@@ -47,9 +38,13 @@ export async function create(stage) {
       editors.set(world, createSceneEditor(panels[world], world, scene, (text) => save(world, text)));
     }
     const editor = await editors.get(world);
+    if (world === current) shown = editor;
     save(world, editor.scene);
   }
 
   await open(current);
-  return { hide: () => { for (const editor of editors.values()) editor.then(({ hide }) => hide(), () => {}); } };
+  return {
+    exports: () => shown?.exports(),
+    hide: () => { for (const editor of editors.values()) editor.then(({ hide }) => hide(), () => {}); },
+  };
 }

@@ -42,9 +42,34 @@ const SETS = {
   "Agreement in noise": (random) => [uniform(random, 90), blob(random, 50, [0.55, -0.3], [0.04, 0.04])],
 };
 
-export const SET_NAMES = Object.keys(SETS);
+// Pairs of points that start in one place and end in one of two.
+function pairs(random) {
+  const at = (center) => blob(random, 1, center, [0.13, 0.05], 30)[0].map((value) => Number(value.toFixed(3)));
+  return [0.55, -0.5].map((end) => Array.from({ length: 30 }, () => [at([-0.75, 0]), at([0.65, end])]).flat());
+}
 
+export const SET_NAMES = [...Object.keys(SETS), "Pairs"];
+
+// kind: the covariance that the set is made for, if it is not the visitor's choice
 export function makeSet(name, seed) {
+  if (name === "Pairs") {
+    const groups = pairs(generator(seed));
+    return { clusters: groups.length, groups, points: groups.flat(), kind: "rows" };
+  }
   const groups = SETS[name](generator(seed)).map(visible);
   return { clusters: groups.length, groups, points: groups.flat() };
+}
+
+// Points as text for an address: three characters for each coordinate, in thousandths.
+const [DIGITS, BASE, ZERO] = [3, 36, 23000];
+
+export function packPoints(points) {
+  return points.flat().map((value) => Math.max(0, Math.min(BASE ** DIGITS - 1, Math.round(value * 1000) + ZERO)).toString(BASE).padStart(DIGITS, "0")).join("");
+}
+
+// The points of a text; none if it is damaged.
+export function unpackPoints(text) {
+  if (!text || text.length % (2 * DIGITS) || text.length > 500 * 2 * DIGITS || !/^[0-9a-z]+$/.test(text)) return [];
+  const numbers = text.match(/.../g).map((digits) => (parseInt(digits, BASE) - ZERO) / 1000);
+  return Array.from({ length: numbers.length / 2 }, (_, index) => numbers.slice(2 * index, 2 * index + 2));
 }

@@ -66,7 +66,13 @@ export async function create(stage) {
   return {
     show: () => { visible = true; poll(); },
     hide: () => { visible = false; clearTimeout(timer); },
+    exports: () => curves.points.length && { table: tableOf(curves.points), data: { run: info, metrics: curves.points } },
   };
+}
+
+function tableOf(points) {
+  const names = Object.keys(points[0]);
+  return [names, ...points.map((point) => names.map((name) => point[name] ?? ""))];
 }
 
 // Choose, draw or upload an image, and see what the network says.
@@ -80,6 +86,7 @@ function createReader(panel, notice) {
   const pad = createPad({ label: t("Area to draw an image"), onChange: (pixels) => pixels && send({ image: packGray(pixels) }) });
   const padBox = h("div", { class: "run-pad" }, pad.element, h("div", { class: "row" }, button(t("Undo"), pad.undo), button(t("Clear"), pad.clear)));
   const scores = h("div", {});
+  const lengths = h("p", { class: "soft small" });
   const capsules = h("div", {});
   const maps = h("div", { class: "run-maps" });
   const mapText = h("p", { class: "soft small" }, t("Color: how much each place of the image sends to the class, from the least to the most. Below: the capsules that send most."));
@@ -93,7 +100,7 @@ function createReader(panel, notice) {
   panel.append(
     card("w4 tall", t("The image"), null, verdict.element, thumbs.element,
       h("label", { class: "button upload" }, t("Upload an image"), file), padBox),
-    card("w4 result", t("Scores"), null, scores, meaning),
+    card("w4 result", t("Scores"), null, scores, lengths, meaning),
     card("w4 result", t("The network's input"), null, h("div", { class: "pair" }, h("figure", {}, seen.element, h("figcaption", {}, t("What the network gets"))), againFigure), capsules),
     couplingCard,
   );
@@ -139,15 +146,20 @@ function createReader(panel, notice) {
   }
 
   function showCapsules({ scores: values, norms, pose_dim: size, best }) {
+    const same = norms && values.every((value, index) => Math.abs(value - norms[index]) < 0.01);
+    lengths.hidden = !same;
+    if (same) {
+      lengths.textContent = t("The scores are the lengths of the class capsules, which have {size} numbers each.", { size });
+      capsules.replaceChildren();
+      return;
+    }
     if (!norms) {
       capsules.replaceChildren(h("p", { class: "soft small" }, t("This network has no capsules.")));
       return;
     }
-    const same = values.every((value, index) => Math.abs(value - norms[index]) < 0.01);
     capsules.replaceChildren(h("h3", {}, t("Class capsules")),
-      h("p", { class: "soft small" }, same ? t("{size} numbers each; the scores are their lengths.", { size })
-        : t("{size} numbers each; the length of each pose:", { size })),
-      ...(same ? [] : [barsOf(t("Lengths of the class capsules"), norms, best, Math.max(1, ...norms))]));
+      h("p", { class: "soft small" }, t("{size} numbers each; the length of each pose:", { size })),
+      barsOf(t("Lengths of the class capsules"), norms, best, Math.max(1, ...norms)));
   }
 
   function showCouplings({ seen: image, maps: masks, paths: nodes }) {
@@ -179,7 +191,7 @@ function pathNode({ name, presence, coupling, share, position, children }) {
   const details = [numberText(presence, 2)];
   if (position) details.push(t("row {row}, column {column}", { row: position[0] + 1, column: position[1] + 1 }));
   if (coupling !== null) details.push(t("coupling {value}", { value: numberText(coupling, 2) }));
-  if (share !== null) details.push(t("{share} % of what it gets", { share: Math.round(100 * share) }));
+  if (share !== null) details.push(t("{share} % of what it gets", { share: numberText(100 * share, 1) }));
   return h("li", {}, h("div", { class: "node" }, h("b", {}, name), h("span", {}, details.join(", "))),
     children.length ? h("ul", {}, children.map(pathNode)) : null);
 }

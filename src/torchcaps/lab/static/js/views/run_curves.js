@@ -35,6 +35,9 @@ export function createRunCurves() {
 
   return {
     element,
+    get points() {
+      return points;
+    },
     // New points; with reset, the earlier ones no longer hold.
     add(more, reset) {
       if (reset) points = [];

@@ -19,6 +19,7 @@ const SCRAMBLE_TIME = 900; // milliseconds
 const PRESETS = {
   shapes: {
     "House and boat": "0_-0.48_0_0_0.5~1_0.42_0_0_0.5",
+    "A tree": "4_0_0_0_0.6",
     "Three wholes": "4_-0.58_0.42_20_0.4~2_0.5_0.5_-35_0.4~7_0.05_-0.5_160_0.45",
     Overlapping: "6_-0.12_0.12_15_0.6~0_0.28_-0.2_-20_0.55",
   },
@@ -54,28 +55,30 @@ export async function createSceneEditor(panel, world, scene, onScene) {
   const hint = h("p", { class: "soft small" });
   const cnnBars = createBars({ labels: types.map((type) => t(type.name)), label: t("Scores of the CNN") });
   const cnnText = h("p", { class: "soft small", role: "status" });
-  const cnn = card("result", t("A CNN on the same picture"), t("a softmax: the scores add up to 1, so it cannot say that there is no whole"), cnnText, cnnBars.element,
-    networkLine("parts_cnn", world).element);
+  const cnn = card("result", t("A CNN on the same picture"), null, cnnText, cnnBars.element,
+    h("p", { class: "soft small" }, t("a softmax: the scores add up to 1, so it cannot say that there is no whole")), networkLine("parts_cnn", world).element);
 
   panel.append(
-    card("w8 wide-first scene-card", t("Scene"), t("drag shapes onto the board"), verdict.element,
+    card("w8 wide-first scene-card", t("Scene"), t("drag shapes onto the board; dark marks show which way up a shape is"),
+      h("div", { class: "scene-head" }, verdict.element,
+        h("div", { class: "row" }, scrambleButton, button(t("Clear"), () => setObjects([])))),
       h("div", { class: "scene-row" },
-        h("div", { class: "shelf" },
-          types.map((type, kind) => shelfButton(t(type.name), type.parts, () => newWhole(kind))),
-          kinds.map((shape, kind) => shelfButton(t(shape.name), [{ kind, pose: [0.8, 0, 0, 0] }], () => newPart(kind)))),
+        h("div", { class: "shelf-column" },
+          h("div", { class: "shelf" },
+            types.map((type, kind) => shelfButton(t(type.name), type.parts, () => newWhole(kind))),
+            kinds.map((shape, kind) => shelfButton(t(shape.name), [{ kind, pose: [0.8, 0, 0, 0] }], () => newPart(kind)))),
+          h("div", { class: "seen-input" }, input.element)),
         h("div", { class: "board-column" }, board.element,
           h("p", { class: "legend" },
             h("span", { class: "key found-key" }, t("part that was found")),
             h("span", { class: "key vote-key" }, t("whole that a part predicts; the dot is its middle"))),
-          h("div", { class: "row" }, scrambleButton, removeButton, button(t("Clear"), () => setObjects([]))),
-          h("div", { class: "pair" }, angle.element, scale.element), hint,
+          h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row" }, hint, removeButton),
           h("div", { class: "row" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
       card("result", t("What the network found"), t("point at a line to see it"), tree.element,
         networkLine("parts_capsnet", world).element),
-      cnn,
-      card("", t("The picture"), null, h("div", { class: "seen-input" }, input.element))),
+      cnn),
   );
 
   const query = latestOnly("api/parts", panel, (next) => {
@@ -286,12 +289,23 @@ export async function createSceneEditor(panel, world, scene, onScene) {
     get scene() {
       return sceneText(objects);
     },
+    exports: () => response && {
+      table: [["level", "name", "presence", "x", "y", "angle", "size", "belongs_to"],
+        ...response.groups.map((group) => exportRow("group", group, "")),
+        ...response.wholes.map((whole) => exportRow("whole", whole, response.groups[whole.group]?.name ?? "")),
+        ...response.parts.map((part) => exportRow("part", part, response.wholes[part.whole]?.name ?? ""))],
+      data: { world, scene: sceneText(objects), ...response },
+    },
   };
 }
 
 function sceneText(objects) {
   return objects.map(({ kind, x, y, angle, scale, wrong }) =>
     [kind, rounded(x), rounded(y), angle, rounded(scale), ...(wrong < 0 ? [] : [wrong])].join("_")).join("~");
+}
+
+function exportRow(level, { name, presence, pose }, owner) {
+  return [level, name, presence, pose[2], pose[3], rounded(degrees(pose)), rounded(scaleOf(pose)), owner];
 }
 
 function rounded(value) {

@@ -15,6 +15,7 @@ import { createRing } from "../widgets/ring.js";
 import { createSlider } from "../widgets/slider.js";
 
 const SPEED = 40; // degrees per second of the automatic rotation
+const TURN_DELAY = 250; // milliseconds
 const DRAG = 0.8; // degrees per pixel when the picture is dragged
 
 export async function create(stage) {
@@ -25,12 +26,12 @@ export async function create(stage) {
   const ring = createRing({ label: t("Azimuth"), onTurn: () => { stop(); send(); } });
   const category = createChoices({
     label: t("Category"), options: categories.map((name, index) => [index, t(name)]), value: numberOf("toy", "category", [0, categories.length - 1], 0),
-    onChange: () => { matrix.clear(); send(); },
+    onChange: send,
   });
   const instance = createSlider({
     label: t("Instance"), min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], trained.instances[0] ?? 0),
     format: (value) => t(trained.instances.includes(value) ? "{value}, used in training" : "{value}, not used in training", { value }),
-    onInput: () => { matrix.clear(); send(); },
+    onInput: send,
   });
   const elevation = createSlider({
     label: t("Elevation"), min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], 45),
@@ -42,7 +43,7 @@ export async function create(stage) {
     format: (value) => t("{value} of {count}", { value: value + 1, count: toys.lightings.length }), onInput: send,
   });
   const rotate = button(t("Rotate"), () => (frame === null ? start() : stop()), "main");
-  const matrix = createPoseMatrix(t("Pose matrix of the predicted class"));
+  const matrix = createPoseMatrix(t("Pose matrix of the capsule of the toy's class"));
   const [capsules, cnn] = Object.keys(names).map((key) => ({
     key, verdict: createVerdict(), bars: createBars({ labels: categories.map((name) => t(name)), label: t("Scores of {network}", { network: names[key] }) }),
   }));
@@ -51,32 +52,39 @@ export async function create(stage) {
     onPick: (index) => { stop(); ring.set(toys.azimuths[index]); send(); },
   });
   const moved = h("p", { class: "soft small" });
+  let turned = ""; // the toy whose turn is shown, or asked for
+  let turns = null;
+  let waiting = null;
+  let shown = null; // the last request and its response
   let frame = null; // the pending animation frame while rotating
 
+  const poseCard = card("toy-pose result", t("Pose matrix of the capsule of the toy's class"), t("lines: a full turn, each from its lowest to its highest value"), matrix.element, moved);
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, rotate),
+    h("div", { class: "w12 result verdicts" }, [[capsules, t("Capsules")], [cnn, t("CNN")]].map(([{ verdict }, name]) =>
+      h("div", {}, h("span", { class: "small soft" }, name), verdict.element))),
     card("toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
       h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
-    card("toy-turn", t("Azimuth"), t("thick ticks: used in training"), ring.element,
+    card("toy-turn", t("Azimuth"), trained.azimuths.length < toys.azimuths.length ? t("thick ticks: used in training") : t("all were used in training"), ring.element,
       instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.verdict.element, capsules.bars.element,
+    card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.bars.element,
       networkLine("matrix_capsnet_small", "toys").element),
-    card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.verdict.element, cnn.bars.element,
+    card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.bars.element,
       networkLine("pooled_cnn", "toys").element),
-    card("toy-pose result", t("Pose matrix"), t("lines: recent values, each from its lowest to its highest"), matrix.element, moved),
-    card("w12 toy-accuracy", t("Accuracy around the ring"), t("test toys, which were not used in training"), accuracy.element,
+    poseCard,
+    card("w12 toy-accuracy", t("Accuracy around the ring"), t("images of test toys, which were not used in training"), accuracy.element,
       h("p", { class: "soft small" }, t("Measured on {count} test images for each azimuth, with all elevations and lightings. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
   );
   eyes.forEach((eye) => turnByDragging(eye.element.firstChild));
 
   const query = latestOnly("api/toy", stage, (response, body) => {
+    shown = { body, response };
     const label = categories[body.category];
     eyes.forEach((eye, side) => {
       eye.draw(gray(response.image[side]), t(side ? "Right eye: {label} from {azimuth}°" : "Left eye: {label} from {azimuth}°", { label: t(label), azimuth: Math.round(body.azimuth) }));
     });
-    const share = matrix.update(response.capsules.pose);
-    moved.textContent = t("Since you chose this toy, the pose has moved by at most {share} % of its norm.", { share: (share * 100).toFixed(1) });
+    matrix.update(response.capsules.pose, body.azimuth);
     for (const { key, verdict, bars } of [capsules, cnn]) {
       const { best, scores } = response[key];
       const correct = best === body.category;
@@ -86,6 +94,26 @@ export async function create(stage) {
     }
     showAccuracy(body.azimuth);
   }, createNotice(stage));
+
+  const queryTurn = latestOnly("api/turn", poseCard, (response, body) => {
+    if (turnKey(body) !== turned) return;
+    turns = response;
+    matrix.showTurn(response);
+    moved.textContent = t("A full turn moves the pose by up to {turn} % of its norm, the six lightings by up to {light} %.", {
+      turn: (response.turn_moves * 100).toFixed(1), light: (response.light_moves * 100).toFixed(1),
+    });
+  });
+
+  // After a moment without another change, because it takes the work of 24 images.
+  function sendTurn(body) {
+    if (turnKey(body) === turned) return;
+    turned = turnKey(body);
+    turns = null;
+    matrix.clear();
+    moved.textContent = "…";
+    clearTimeout(waiting);
+    waiting = setTimeout(() => queryTurn(body), TURN_DELAY);
+  }
 
   function showAccuracy(azimuth) {
     const { azimuths, accuracy: measured } = toys;
@@ -127,6 +155,7 @@ export async function create(stage) {
     };
     if (frame === null) keepSettings("toy", body);
     query(body);
+    sendTurn(body);
   }
 
   function start() {
@@ -151,7 +180,18 @@ export async function create(stage) {
 
   ring.set(numberOf("toy", "azimuth", [0, 360], 20));
   send();
-  return { hide: stop };
+  return {
+    hide: stop,
+    exports: () => shown && {
+      table: [["category", "capsules", "cnn"], ...categories.map((name, index) => [name, shown.response.capsules.scores[index], shown.response.cnn.scores[index]])],
+      data: { ...shown.body, ...shown.response, turn: turns },
+    },
+  };
+}
+
+// A turn depends on all but the azimuth.
+function turnKey({ category, instance, elevation, lighting }) {
+  return [category, instance, elevation, lighting].join();
 }
 
 function isOutside(value, known) {

@@ -5,6 +5,8 @@ import { button, card, h, icon } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { unpack } from "../core/pixels.js";
+import { networkLine } from "../core/networks.js";
+import { createKeeper, settingsOf } from "../core/settings.js";
 import { currentImage, imageVersion, onRecognition } from "../core/state.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createOscillator } from "../widgets/oscillator.js";
@@ -13,6 +15,7 @@ import { createSlider } from "../widgets/slider.js";
 
 const [POSE_DIM, SIZE] = [16, 28];
 const RANGE = 0.6;
+const LIMIT = 2; // of a number in an address
 const OFFSETS = Array.from({ length: 11 }, (_, index) => (index - 5) / 20);
 
 export function create(stage) {
@@ -25,10 +28,13 @@ export function create(stage) {
   let version = -1;
   let visible = false;
   let latest = null;
+  let drawnAgain = null; // the reconstruction that is shown
 
+  const keep = createKeeper("tweak");
   const notice = createImageNotice(stage);
   const query = latestOnly("api/tweak", stage, (response) => {
-    reconstruction.draw(ink(response.reconstruction));
+    drawnAgain = response.reconstruction;
+    reconstruction.draw(ink(drawnAgain));
     const images = unpack(response.strips, SIZE);
     rows.forEach(({ strip }, index) => strip.draw(images.slice(index * OFFSETS.length, (index + 1) * OFFSETS.length)));
   }, notice);
@@ -76,16 +82,21 @@ export function create(stage) {
           h("div", { class: "offset-row" }, OFFSETS.map((offset) => h("span", {}, offset ? shortText(offset) : t("now"))))),
         rows.map((row) => row.element)),
       h("p", { class: "soft small" },
-        t("Click a picture to set its number. The mark on a slider is the number of your drawing; ↺ goes back to it, ▸ moves the slider up and down."))),
+        t("Click a picture to set its number. The mark on a slider is the number of your drawing; ↺ goes back to it, ▸ moves the slider up and down.")),
+      networkLine("capsnet_small", "mnist").element),
   );
   updateButtons(null);
 
   function load(response) {
+    const opening = original === null;
     original = response.pose;
     target = response.best;
     version = imageVersion();
     drawing.draw(ink(currentImage()));
-    reset();
+    const kept = (settingsOf("tweak").get("pose") ?? "").split("_").map(Number);
+    const usable = opening && kept.length === POSE_DIM && kept.every((value) => Math.abs(value) <= LIMIT);
+    if (usable) setPose(kept);
+    else reset();
   }
 
   // Shows the whole pose, with sliders wide enough for it.
@@ -115,7 +126,10 @@ export function create(stage) {
   function send() {
     rows.forEach(({ restore }, index) => { restore.disabled = pose[index] === original[index]; });
     verdict.set(String(target), describeLength(Math.hypot(...pose), Math.hypot(...original)));
-    query({ pose: pose.map((value) => Number(value.toFixed(4))), target });
+    const numbers = pose.map((value) => Number(value.toFixed(4)));
+    const changed = pose.some((value, index) => value !== original[index]);
+    if (!oscillator.active) keep(changed ? { pose: numbers.join("_") } : {});
+    query({ pose: numbers, target });
   }
 
   function reset() {
@@ -151,6 +165,10 @@ export function create(stage) {
   return {
     show() { visible = true; refresh(); },
     hide() { visible = false; oscillator.stop(); },
+    exports: () => pose && {
+      table: [["dimension", "value", "in_drawing"], ...pose.map((value, index) => [index + 1, value, original[index]])],
+      data: { digit: target, pose, original, reconstruction: drawnAgain },
+    },
   };
 }
 

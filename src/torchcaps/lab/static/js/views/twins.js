@@ -10,6 +10,11 @@ import { createStrips } from "../widgets/strips.js";
 
 export const ROUTINGS = [["dynamic", "Dynamic"], ["em", "EM"], ["kmeans", "k-means"], ["heinsen", "Heinsen"]];
 
+// Products and cosines of votes have a lower bound, log densities have none.
+export function isBounded({ measure }) {
+  return measure !== "log density";
+}
+
 export function createTwins() {
   const headline = createVerdict();
   const player = createPlayer({ label: t("Iteration of the twins"), onChange: draw });
@@ -38,7 +43,7 @@ export function createTwins() {
     twins = response.twins;
     const winners = twins.map((twin) => twin.shown[0]);
     cards.forEach(({ strips, network }, index) => {
-      strips.load({ ...twins[index], measure: t(twins[index].measure) });
+      strips.load({ ...twins[index], measure: t(twins[index].measure), bounded: isBounded(twins[index]) });
       network.show(twins[index].model, twins[index].data);
     });
     headline.set(...describeWinners(winners));

@@ -13,13 +13,13 @@ import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
 import { createPlayer } from "../widgets/player.js";
 import { createStrips } from "../widgets/strips.js";
-import { createTwins, ROUTINGS } from "./twins.js";
+import { createTwins, isBounded, ROUTINGS } from "./twins.js";
 
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export function create(stage) {
   const agreement = {
-    dynamic: t("Dynamic routing takes the scalar product of a vote and the capsule. A part sends most to the digit with which its scalar products add up to most."),
+    dynamic: t("Dynamic routing takes the scalar product of a vote and the capsule. A part sends most to the digit with which its scalar products add up to most. A short capsule has small scalar products with all votes, so the dots of a digit that is not there lie near 0."),
     em: t("EM fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most to the digit for which density times activation is largest."),
     kmeans: t("k-means takes the cosine of the angle between a vote and the mean of the votes. A part sends most to the digit with the largest cosine."),
     heinsen: t("The routing of Heinsen (2019) fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most to the digit for which density times activation is largest."),
@@ -31,6 +31,7 @@ export function create(stage) {
   player.element.dataset.tour = "votes";
   const picture = figure(createImage({ label: t("Your drawing"), resolution: 168 }), t("Your drawing"));
   const verdict = createVerdict();
+  const rows = h("p", { class: "soft small" }, t("Rows: the three digits with the highest activation in the last iteration. Lines: the mean over all votes, each weighted by what its part sends to the digit."));
   const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];
   const network = networkLine();
   const routing = createChoices({
@@ -44,24 +45,29 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, t("Routing")), routing.element), verdict.element),
     card("w8 wide-first result", t("Agreement"), t("each dot is the vote of one part; larger: the part sends more"),
-      player.element, strips.element, change, text, network.element),
+      player.element, strips.element, change, rows, text, network.element),
     h("div", { class: "w4 stack wide-first result" },
       card("", t("Weight"), t("share of all that the parts send"), shares.element),
       card("", t("Activation"), t("in this iteration"), activations.element)),
     ...twins.elements,
   );
+  let shown = null; // the image and the twins, for files
 
   const notice = createImageNotice(stage);
   const query = latestOnly("api/votes", stage, (next, body) => {
     response = next;
     if (body.image === currentImage()) version = imageVersion();
-    strips.load({ ...response, measure: t(response.measure) });
+    strips.load({ ...response, measure: t(response.measure), bounded: isBounded(response) });
     network.show(response.model, response.data);
     text.textContent = agreement[body.routing];
-    player.load(response.iterations.length, 0);
-    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) player.start();
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    player.load(response.iterations.length, still ? response.iterations.length - 1 : 0);
+    if (!still) player.start();
   }, notice);
-  const compare = latestOnly("api/twins", stage, twins.load, notice);
+  const compare = latestOnly("api/twins", stage, (answer, { image }) => {
+    shown = { image, twins: answer.twins };
+    twins.load(answer);
+  }, notice);
 
   function draw(index) {
     if (!response) return;
@@ -95,6 +101,12 @@ export function create(stage) {
     hide: () => {
       player.stop();
       twins.stop();
+    },
+    exports: () => response && shown && {
+      table: [["network", "measure", "iteration", "digit", "activation", "agreement", "share"],
+        ...[response, ...shown.twins].flatMap(({ model, data, measure, iterations }) => iterations.flatMap((step, index) =>
+          step.activation.map((activation, digit) => [`${model}-${data}`, measure, index + 1, digit, activation, step.agreement[digit], step.share[digit]])))],
+      data: { image: shown.image, votes: response, twins: shown.twins },
     },
   };
 }

@@ -11,7 +11,7 @@ const MAX_POINTS = 600; // of a line; longer ones are thinned out
 
 let count = 0;
 
-// series: [{ name, kind: "line" or "dots" }]; at most five, which differ in color and in the form of their dots.
+// series: [{ name, kind: "line" or "dots" }]; at most five, which differ in color; the first three also in their dashes.
 // format(value) writes values of y under the pointer; zero: whether the axis of y starts at 0, as that of x does.
 export function createChart({ title, xTitle, unit = "", series, format = (value) => numberText(value), zero = false }) {
   count += 1;
@@ -24,8 +24,9 @@ export function createChart({ title, xTitle, unit = "", series, format = (value)
   const picture = svg("svg", { class: "chart", role: "img", tabindex: 0, height: HEIGHT },
     svg("clipPath", { id: clip }, window), grid, svg("g", { "clip-path": `url(#${clip})` }, lines), cursor, marks);
   const readout = h("p", { class: "chart-readout" });
+  const keys = series.map((_, index) => svg("path", { class: `line s${index}` }));
   const legend = h("p", { class: "chart-legend" }, series.map(({ name }, index) =>
-    h("span", {}, svg("svg", { viewBox: "-6 -6 12 12", "aria-hidden": "true" }, svg("path", { class: `mark s${index}`, d: MARKS[index % MARKS.length] })), name)));
+    h("span", {}, svg("svg", { viewBox: "0 -6 28 12", "aria-hidden": "true" }, keys[index]), name)));
   const heading = h("h3", {}, title, unit ? h("span", { class: "soft" }, ` ${unit}`) : null);
   const element = h("figure", { class: "chart-box" }, heading, series.length > 1 ? legend : null, picture, readout);
   let data = series.map(() => []);
@@ -64,11 +65,12 @@ export function createChart({ title, xTitle, unit = "", series, format = (value)
     );
     series.forEach(({ kind }, index) => {
       const points = thinned(data[index]).map(([px, py]) => [x(px), y(py)]);
-      const path = kind === "dots" ? points.map(([px, py]) => `M${px.toFixed(1)} ${py.toFixed(1)}h0`).join("")
+      const dots = kind === "dots" || points.length === 1;
+      const path = dots ? points.map(([px, py]) => `M${px.toFixed(1)} ${py.toFixed(1)}h0`).join("")
         : points.map(([px, py], number) => `${number ? "L" : "M"}${px.toFixed(1)} ${py.toFixed(1)}`).join("");
       lines[index].setAttribute("d", path);
-      lines[index].classList.toggle("dots", kind === "dots" || points.length === 1);
-      if (points.length === 1) lines[index].setAttribute("d", `M${points[0].map((value) => value.toFixed(1)).join(" ")}h0`);
+      keys[index].setAttribute("d", dots ? "M14 0h0" : "M0 0h28");
+      for (const each of [lines[index], keys[index]]) each.classList.toggle("dots", dots);
     });
     drawCursor();
   }
@@ -92,9 +94,12 @@ export function createChart({ title, xTitle, unit = "", series, format = (value)
   }
 
   function describe(values) {
-    const words = values.flatMap((point, index) => (point ? [`${series[index].name} ${format(point[1])}`] : []));
-    const first = values.find(Boolean)?.[0];
-    const text = first === undefined ? "" : `${xTitle} ${first.toLocaleString("en")}: ${words.join(", ")}`;
+    // Series are not all measured at the same steps: each value stands behind its own step.
+    const words = new Map();
+    values.forEach((point, index) => {
+      if (point) words.set(point[0], [...(words.get(point[0]) ?? []), `${series[index].name} ${format(point[1])}`]);
+    });
+    const text = [...words].map(([step, parts]) => `${xTitle} ${step.toLocaleString("en")}: ${parts.join(", ")}`).join("; ");
     picture.setAttribute("aria-label", `${title}. ${text}`);
     return text;
   }

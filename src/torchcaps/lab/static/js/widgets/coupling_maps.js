@@ -33,8 +33,8 @@ export function createCouplingMaps({ start, onIteration }) {
     onIteration(iteration === changes.length - 1 ? null : iteration + 1);
     changes[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
     text.textContent = iteration === 0 ? t("Iteration 1: every position sends the same share to all digits.")
-      : t("Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share.",
-        { ratio: largestRatio(response.couplings[iteration], response.couplings[0]) });
+      : t("Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share. A square is the mean over the {types} capsules at its position, weighted by their lengths: one capsule may send more. The maps show only the middle of the image.",
+        { ratio: largestRatio(response.couplings[iteration], response.couplings[0]), types: response.primary.length });
     figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 

@@ -3,8 +3,10 @@
 import { numberText, ticks } from "../core/scale.js";
 import { h, svg } from "../core/dom.js";
 
-const [MIN_WIDTH, MAX_WIDTH] = [300, 760];
-const [LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 22, 42];
+const [MIN_WIDTH, FIRST_WIDTH] = [260, 600]; // FIRST_WIDTH until the page has measured it
+const [MIN_LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 22, 42];
+const MIN_SPAN = 0.05; // of the largest value: a range that is smaller would have no ticks, or ones with many digits
+const DIGIT = 8; // pixels, about the width of a digit
 
 // y: [low, high], or null for the range of the values.
 // onPick(index), if given: a click or a drag on the chart chooses the nearest value.
@@ -30,19 +32,20 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
 
   function draw() {
     const { x: numbers, lines, marks = [], at } = data;
-    const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, element.clientWidth || MAX_WIDTH));
+    const width = Math.max(MIN_WIDTH, element.clientWidth || FIRST_WIDTH);
     const all = lines.flatMap(({ values, band }) => [...values, ...(band ?? []).flat()]);
-    const [low, high] = limits ?? [Math.min(...all), Math.max(...all)];
+    const [low, high] = limits ?? rangeOf(all);
     const [first, last] = [numbers[0], numbers[numbers.length - 1]];
-    const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (width - LEFT - RIGHT);
+    const left = Math.max(MIN_LEFT, 14 + DIGIT * Math.max(...ticks(low, high, 4).map((value) => format(value).length)));
+    const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - RIGHT);
     const y = (value) => height - BOTTOM - ((value - low) / (high - low || 1)) * (height - TOP - BOTTOM);
     const whole = numbers.every(Number.isInteger); // then ticks between them would mean nothing
     place = { width, xs: numbers.map(x) };
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     grid.replaceChildren(
       ...ticks(low, high, 4).flatMap((value) => [
-        svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-        svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
+        svg("line", { x1: left, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+        svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
       ]),
       ...ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)).flatMap((value) => [
         svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
@@ -51,10 +54,10 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
       svg("text", { x: width - RIGHT, y: height - 5, "text-anchor": "end", class: "axis-name" }, `${xTitle} →`),
     );
     marked.replaceChildren(...marks.flatMap((mark) => {
-      const left = x(mark.x) > width * 0.7;
+      const before = x(mark.x) > width * 0.7;
       return [
         svg("line", { x1: x(mark.x), x2: x(mark.x), y1: TOP - 4, y2: height - BOTTOM, class: mark.kind ?? "" }),
-        svg("text", { x: x(mark.x) + (left ? -5 : 5), y: TOP - 7, "text-anchor": left ? "end" : "start" }, mark.text ?? ""),
+        svg("text", { x: x(mark.x) + (before ? -5 : 5), y: TOP - 7, "text-anchor": before ? "end" : "start" }, mark.text ?? ""),
       ];
     }));
     drawn.replaceChildren(...lines.flatMap(({ values, kind, band }) => [
@@ -90,9 +93,19 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
     hovered = null;
     if (data) refresh();
   });
+  // As wide as its box, so that texts have their own size.
+  new ResizeObserver(() => data && draw()).observe(element);
   if (onPick) picture.addEventListener("pointerdown", (event) => data && event.button === 0 && onPick(nearest(event)));
 
   return { element, show };
+}
+
+// From the lowest to the highest value; around values that are almost equal there is room.
+function rangeOf(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const span = MIN_SPAN * Math.max(Math.abs(low), Math.abs(high)) || 1;
+  const room = Math.max(0, (span - (high - low)) / 2);
+  return [low - room, high + room];
 }
 
 function outline(band, numbers, x, y) {

@@ -1,11 +1,13 @@
-// The network from the image to the reconstruction, with the values of the current drawing in every stage.
+// The network from the image to the reconstruction, with the values of the current drawing in every stage. A stage
+// is a link to its view. One primary capsule is chosen: its field is marked in the image, its votes are a stage.
 
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
-import { color, css, mix } from "../core/palette.js";
+import { color, css, mix, onTheme } from "../core/palette.js";
 import { createImage, ink } from "./canvas_image.js";
 
 const GAP = 1; // cells between two tiles
+const TYPES_IN_A_ROW = 4;
 const BARS = { width: 120, height: 96, base: 80 };
 
 // Grids side by side, in rows of `columns`; shade(value) is the color of a cell.
@@ -35,58 +37,98 @@ function sign(value) {
   return mix(color("track"), color(value > 0 ? "more" : "less"), Math.min(1, Math.abs(value)));
 }
 
-export function createNetworkStrip() {
-  const pictures = Object.fromEntries(["image", "features", "primary", "routing", "decoder"].map((name) =>
+// A row of cells for each digit.
+function matrix(rows) {
+  const largest = Math.max(...rows.flat().map(Math.abs), 1e-9);
+  return () => ({ width: rows[0].length, height: rows.length, at: (x, y) => sign(rows[y][x] / largest) });
+}
+
+// onPoint({ row, column, type }) while the pointer is over a primary capsule, onPoint(null) when it leaves;
+// onImage() when the first stage, whose view is the drawing itself, is chosen
+export function createNetworkStrip({ onPoint, onImage }) {
+  const pictures = Object.fromEntries(["image", "features", "primary", "votes", "routing", "decoder"].map((name) =>
     [name, createImage({ label: "", resolution: 240, smooth: name === "image" || name === "decoder", kind: "stage-picture" })]));
   const bars = svg("svg", { viewBox: `0 0 ${BARS.width} ${BARS.height}`, class: "stage-bars", role: "img" });
   const captions = {};
   const stage = (key, title, view, picture) => {
     captions[key] = h("span", { class: "small soft" });
-    return h("li", {}, h("a", { href: `#${view}` }, title), picture, captions[key]);
+    return h("li", {}, h("a", { href: `#${view}` }, h("b", {}, title), picture, captions[key]));
   };
-  for (const name of ["features", "primary", "routing"]) pictures[name].element.classList.add("tiles");
+  for (const name of ["features", "primary", "votes", "routing"]) pictures[name].element.classList.add("tiles");
   const element = h("ol", { class: "network-strip" },
     stage("image", t("Image"), "draw", pictures.image.element),
-    stage("features", t("Convolution"), "draw", pictures.features.element),
+    stage("features", t("Convolution"), "compare", pictures.features.element),
     stage("primary", t("Primary capsules"), "votes", pictures.primary.element),
-    stage("routing", t("Votes and routing"), "votes", pictures.routing.element),
+    stage("votes", t("Votes"), "votes", pictures.votes.element),
+    stage("routing", t("Routing"), "votes", pictures.routing.element),
     stage("classes", t("Digit capsules"), "tweak", bars),
     stage("decoder", t("Decoder"), "tweak", pictures.decoder.element));
-
-  // While the pointer is over a primary capsule, its field is shown in the image.
-  let last = null;
-  pictures.primary.element.addEventListener("pointermove", (event) => {
-    if (!last) return;
-    const box = pictures.primary.element.getBoundingClientRect();
-    const [grid] = last.response.grid;
-    const cell = (share, count) => Math.min(grid - 1, Math.floor(share * (count * (grid + GAP) - GAP)) % (grid + GAP));
-    showField(cell((event.clientY - box.top) / box.height, 2), cell((event.clientX - box.left) / box.width, 4));
+  element.querySelector("a").addEventListener("click", (event) => {
+    event.preventDefault();
+    onImage();
   });
-  pictures.primary.element.addEventListener("pointerleave", () => last && pictures.image.draw(ink(last.image)));
 
-  function showField(row, column) {
-    const { first, step, size } = last.response.field_centers;
-    pictures.image.draw(ink(last.image));
-    const context = pictures.image.element.getContext("2d");
-    const scale = pictures.image.element.width / last.image.length;
-    const corner = (index) => (first + index * step - size / 2 + 0.5) * scale;
-    context.lineWidth = 6;
-    context.strokeStyle = css(color("control"));
-    context.strokeRect(corner(column), corner(row), size * scale, size * scale);
+  let last = null;
+  let capsule = null;
+  const primary = pictures.primary.element;
+
+  function placeUnder(event) {
+    const box = primary.getBoundingClientRect();
+    const [rows, columns] = last.response.grid;
+    const types = last.response.primary.length;
+    const cell = (share, count, size) => {
+      const at = Math.max(0, Math.min(count * (size + GAP) - GAP - 1e-6, share * (count * (size + GAP) - GAP)));
+      return [Math.floor(at / (size + GAP)), Math.min(size - 1, Math.floor(at % (size + GAP)))];
+    };
+    const [line, row] = cell((event.clientY - box.top) / box.height, Math.ceil(types / TYPES_IN_A_ROW), rows);
+    const [tile, column] = cell((event.clientX - box.left) / box.width, TYPES_IN_A_ROW, columns);
+    return { row, column, type: line * TYPES_IN_A_ROW + tile };
+  }
+
+  primary.addEventListener("pointermove", (event) => last && onPoint(placeUnder(event)));
+  primary.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && last && onPoint(null));
+  // Without a mouse nothing can be pointed at: there a tap chooses a capsule. The name of the stage opens its view.
+  primary.addEventListener("click", (event) => {
+    if (event.pointerType === "mouse" || !last) return;
+    event.preventDefault();
+    onPoint(placeUnder(event));
+  });
+
+  function frame(picture, [left, top, width, height], line) {
+    const context = picture.element.getContext("2d");
+    context.lineWidth = line;
+    context.strokeStyle = css(color("accent"));
+    context.strokeRect(left, top, width, height);
+  }
+
+  // Marks a primary capsule and its field.
+  function mark(next) {
+    capsule = next;
+    const { image, response } = last;
+    const { first, step, size } = response.field_centers;
+    pictures.image.draw(ink(image), t("The image, and the field of one primary capsule"));
+    const pixel = pictures.image.element.width / image.length;
+    const corner = (index) => (first + index * step - size / 2 + 0.5) * pixel;
+    frame(pictures.image, [corner(capsule.column), corner(capsule.row), size * pixel, size * pixel], 5);
+    pictures.primary.draw(last.lengths);
+    const [rows, columns] = response.grid;
+    const lines = Math.ceil(response.primary.length / TYPES_IN_A_ROW);
+    const [x, y] = [primary.width / (TYPES_IN_A_ROW * (columns + GAP) - GAP), primary.height / (lines * (rows + GAP) - GAP)];
+    const [tile, line] = [capsule.type % TYPES_IN_A_ROW, Math.floor(capsule.type / TYPES_IN_A_ROW)];
+    frame(pictures.primary, [(tile * (columns + GAP) + capsule.column) * x, (line * (rows + GAP) + capsule.row) * y, x, y], 4);
+    pictures.votes.draw(matrix(capsule.votes), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
   }
 
   function show(image, response, changes) {
-    last = { image, response };
-    const { features, num_features: count, primary, best, lengths, couplings, reconstruction } = response;
+    const { features, num_features: count, primary: lengthsOf, best, lengths, couplings, reconstruction } = response;
     const side = features[0].length;
     const [rows, columns] = response.grid;
-    const capsules = rows * columns * primary.length;
-    pictures.image.draw(ink(image), t("The image"));
-    pictures.features.draw(tiles(features, 4, brightness), t("{count} feature maps", { count: features.length }));
-    const all = primary.flat(2);
+    const capsules = rows * columns * lengthsOf.length;
+    const all = lengthsOf.flat(2);
     const [short, long] = [Math.min(...all), Math.max(...all)];
-    const relative = (value) => brightness((value - short) / (long - short || 1));
-    pictures.primary.draw(tiles(primary, 4, relative), t("Lengths of the primary capsules"));
+    last = { image, response, lengths: tiles(lengthsOf, TYPES_IN_A_ROW, (value) => brightness((value - short) / (long - short || 1))) };
+    pictures.features.draw(tiles(features, 4, brightness), t("{count} feature maps", { count: features.length }));
+    primary.setAttribute("aria-label", t("Lengths of the primary capsules"));
     pictures.routing.draw(tiles(changes, 5, sign), t("What the positions send to each digit, compared with an equal share"));
     pictures.decoder.draw(ink(reconstruction), t("What the decoder draws: {best}", { best }));
     bars.replaceChildren(...lengths.flatMap((length, digit) => {
@@ -98,14 +140,17 @@ export function createNetworkStrip() {
     }));
     bars.setAttribute("aria-label", t("Lengths of the digit capsules; {best} is the longest", { best }));
     captions.image.textContent = t("{side} × {side} pixels", { side: image.length });
-    captions.features.textContent = t("the {shown} strongest of {count} maps, {side} × {side}", { shown: features.length, count, side });
+    captions.features.textContent = t("{shown} of {count} maps, {side} × {side}", { shown: features.length, count, side });
     captions.primary.textContent = t("{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)",
-      { rows, columns, types: primary.length, short: short.toFixed(2), long: long.toFixed(2) });
-    captions.routing.textContent = t("{capsules} × {classes} votes, {iterations} iterations; one map per digit",
+      { rows, columns, types: lengthsOf.length, short: short.toFixed(2), long: long.toFixed(2) });
+    captions.votes.textContent = t("each capsule predicts {classes} digit capsules; shown: one capsule", { classes: lengths.length });
+    captions.routing.textContent = t("{capsules} × {classes} votes, {iterations} iterations; purple: gets more",
       { capsules, classes: lengths.length, iterations: couplings.length });
     captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
     captions.decoder.textContent = t("draws the longest, {best}", { best });
+    mark(response.capsule);
   }
 
-  return { element, show };
+  onTheme(() => last && mark(capsule));
+  return { element, show, mark };
 }

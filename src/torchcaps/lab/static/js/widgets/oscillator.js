@@ -34,5 +34,11 @@ export function createOscillator(amplitude, onMove, onChange) {
     frame = requestAnimationFrame(tick);
   }
 
-  return { stop, toggle };
+  return {
+    stop,
+    toggle,
+    get active() {
+      return key !== null;
+    },
+  };
 }

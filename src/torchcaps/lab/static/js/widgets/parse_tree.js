@@ -2,7 +2,7 @@
 
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
-import { degrees } from "../core/similarity.js";
+import { degrees, scaleOf } from "../core/similarity.js";
 
 export function createParseTree(art, onPoint) {
   const element = h("div", { class: "tree-box" });
@@ -15,9 +15,9 @@ export function createParseTree(art, onPoint) {
   }
 
   function partNode(parts, index) {
-    const { kind, name, presence } = parts[index];
+    const { kind, name, presence, pose } = parts[index];
     const icon = svg("svg", { viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" }, svg("g", { transform: "scale(1 -1)" }, art.outline(kind)));
-    return node("part", index, t(name), presence.toFixed(2), icon, []);
+    return node("part", index, t(name), t("presence {presence}, {angle}°, size {size}", numbers(presence, pose)), icon, []);
   }
 
   function show({ parts, wholes, groups }) {
@@ -25,14 +25,12 @@ export function createParseTree(art, onPoint) {
     const wholeNode = (index) => {
       const { name, presence, pose } = wholes[index];
       const members = indices(parts).filter((part) => parts[part].whole === index);
-      return node("whole", index, t(name), t("{presence}, turned by {angle}°", {
-        presence: presence.toFixed(2), angle: Math.round(degrees(pose)).toString().replace("-", "−"),
-      }), null,
+      return node("whole", index, t(name), t("presence {presence}, turned by {angle}°, size {size}", numbers(presence, pose)), null,
         members.map((part) => partNode(parts, part)));
     };
     const groupNode = (index) => {
       const members = indices(wholes).filter((whole) => wholes[whole].group === index);
-      return node("group", index, t(groups[index].name), groups[index].presence.toFixed(2), null, members.map(wholeNode));
+      return node("group", index, t(groups[index].name), t("presence {presence}", { presence: groups[index].presence.toFixed(2) }), null, members.map(wholeNode));
     };
     const used = new Set(wholes.map((whole) => whole.group));
     const loose = indices(parts).filter((index) => parts[index].whole < 0);
@@ -46,4 +44,9 @@ export function createParseTree(art, onPoint) {
   }
 
   return { element, show };
+}
+
+// How sure the network is, and the pose: the size is half the width, where the board is 2 wide.
+function numbers(presence, pose) {
+  return { presence: presence.toFixed(2), angle: Math.round(degrees(pose)).toString().replace("-", "−"), size: scaleOf(pose).toFixed(2) };
 }

@@ -32,12 +32,13 @@ function toScreen([x, y]) {
 // onAdd([x, y])
 export function createPlane({ label, onAdd }) {
   const shapes = svg("g", { class: "ellipses" });
+  const joints = svg("g", { class: "joints" });
   const dots = svg("g", { class: "points" });
   const means = svg("g", { class: "means" });
   const cursor = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
   const element = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label,
-  }, shapes, dots, means, cursor);
+  }, shapes, joints, dots, means, cursor);
   let last = null;
   let position = [0, 0]; // of the keyboard cursor
 
@@ -62,8 +63,8 @@ export function createPlane({ label, onAdd }) {
   });
 
   function blend(shares) {
-    if (!shares) return css(color("soft"));
-    const sum = shares.reduce((total, share) => total + share, 0) || 1;
+    const sum = shares?.reduce((total, share) => total + share, 0);
+    if (!sum) return css(color("soft")); // belongs to no cluster
     return css(shares.reduce((rgb, share, index) => {
       const part = color(`c${index}`);
       return rgb.map((value, channel) => value + (part[channel] * share) / sum);
@@ -73,16 +74,23 @@ export function createPlane({ label, onAdd }) {
   // step: one iteration of the response, or null if there is none
   function draw(points, step) {
     last = [points, step];
+    const paired = step?.means[0]?.length === 4; // two points are one pose
+    joints.replaceChildren(...(paired ? points.slice(0, Math.floor(points.length / 2)) : []).map((_, index) =>
+      joint(points[2 * index], points[2 * index + 1], blend(step.assignment[2 * index]), "pair-line")));
     dots.replaceChildren(...points.map((point, index) => {
       const [x, y] = toScreen(point);
       const shares = step?.assignment[index];
       return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform: `translate(${x} ${y})`, fill: blend(shares) });
     }));
-    means.replaceChildren(...(step?.means ?? []).map((mean, index) => {
-      const [x, y] = toScreen(mean);
-      return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
-    }));
-    const clusters = (step?.means ?? []).map((mean, index) => [mean, step.covariances[index], index]);
+    const middles = (step?.means ?? []).flatMap((mean, index) =>
+      (paired ? [mean.slice(0, 2), mean.slice(2)] : [mean]).map((middle) => [middle, step.covariances[index], index]));
+    means.replaceChildren(
+      ...(paired ? step.means.map((mean, index) => joint(mean.slice(0, 2), mean.slice(2), category(index), "mean-line")) : []),
+      ...middles.map(([middle, , index]) => {
+        const [x, y] = toScreen(middle);
+        return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
+      }));
+    const clusters = middles;
     shapes.replaceChildren(...clusters
       .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no covariance
       .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
@@ -91,6 +99,11 @@ export function createPlane({ label, onAdd }) {
   moveCursor(position);
   onTheme(() => last && draw(...last));
   return { element, draw };
+}
+
+function joint(from, to, stroke, kind) {
+  const [[x1, y1], [x2, y2]] = [toScreen(from), toScreen(to)];
+  return svg("line", { x1, y1, x2, y2, stroke, class: kind });
 }
 
 // The half axes and direction of the covariance [[a, b], [b, c]], in closed form.

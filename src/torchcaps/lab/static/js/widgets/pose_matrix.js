@@ -1,52 +1,52 @@
-// A 4 × 4 pose as colored cells, each with a line of its recent values.
+// A 4 × 4 pose as colored cells, each with a line: its values around the ring, and where the toy stands now.
 
 import { h, svg } from "../core/dom.js";
+import { t } from "../core/i18n.js";
+import { numberText } from "../core/scale.js";
 
-const LENGTH = 60;
-
-function norm(values) {
-  return Math.hypot(...values);
-}
+const [TOP, BOTTOM] = [2, 38];
 
 export function createPoseMatrix(label) {
   const cells = Array.from({ length: 16 }, () => {
-    const line = svg("polyline", {});
-    const value = h("span", {});
+    const [line, now, value] = [svg("polyline", {}), svg("line", { class: "now", y1: 0, y2: 40, visibility: "hidden" }), h("span", {})];
     const element = h("div", { class: "cell" }, value,
-      svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, line));
-    return { element, value, line, past: [] };
+      svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, now, line));
+    return { element, value, line, now };
   });
   const element = h("div", { class: "matrix", role: "img", "aria-label": label }, cells.map((cell) => cell.element));
-  let largest = 1e-6;
-  let first = null;
-  let moved = 0;
 
-  // Returns how far the pose has moved from its first value, at most, as a share of the norm of that value.
-  function update(pose) {
+  // pose: 4 × 4 numbers; azimuth in degrees
+  function update(pose, azimuth) {
     const flat = pose.flat();
-    first ??= flat;
-    moved = Math.max(moved, norm(flat.map((value, index) => value - first[index])) / (norm(first) || 1));
-    largest = Math.max(largest, ...flat.map(Math.abs));
-    flat.forEach((value, index) => {
-      const cell = cells[index];
-      cell.past = [...cell.past, value].slice(-LENGTH);
-      cell.value.textContent = value.toFixed(2).replace("-", "−");
-      cell.element.style.setProperty("--share", `${Math.round((Math.abs(value) / largest) * 45)}%`);
-      cell.element.style.setProperty("--sign", value < 0 ? "var(--less)" : "var(--more)");
-      const [low, high] = [Math.min(...cell.past), Math.max(...cell.past)];
-      const height = (past) => (high > low ? 38 - ((past - low) / (high - low)) * 36 : 20);
-      cell.line.setAttribute("points", cell.past
-        .map((past, step) => `${(step / (LENGTH - 1)) * 100},${height(past)}`).join(" "));
+    const largest = Math.max(1e-6, ...flat.map(Math.abs));
+    flat.forEach((number, index) => {
+      const { element: cell, value, now } = cells[index];
+      value.textContent = numberText(number, 2);
+      cell.style.setProperty("--share", `${Math.round((Math.abs(number) / largest) * 45)}%`);
+      cell.style.setProperty("--sign", number < 0 ? "var(--less)" : "var(--more)");
+      for (const name of ["x1", "x2"]) now.setAttribute(name, (((azimuth % 360) + 360) % 360) / 3.6);
     });
-    return moved;
+  }
+
+  // One pose for each azimuth; each line goes from the lowest to the highest value of its number.
+  function showTurn({ azimuths, poses }) {
+    const closed = [...azimuths.map((degrees, index) => [degrees, poses[index]]), [360, poses[0]]];
+    cells.forEach(({ element: cell, line, now }, index) => {
+      const values = poses.map((pose) => pose[index]);
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      const height = (value) => (high > low ? BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP) : (TOP + BOTTOM) / 2);
+      line.setAttribute("points", closed.map(([degrees, pose]) => `${(degrees / 3.6).toFixed(1)},${height(pose[index]).toFixed(1)}`).join(" "));
+      now.setAttribute("visibility", "visible");
+      cell.title = t("from {low} to {high} around the ring", { low: numberText(low, 3), high: numberText(high, 3) });
+    });
   }
 
   function clear() {
-    first = null;
-    moved = 0;
-    largest = 1e-6;
-    for (const cell of cells) cell.past = [];
+    for (const { line, now } of cells) {
+      line.setAttribute("points", "");
+      now.setAttribute("visibility", "hidden");
+    }
   }
 
-  return { element, update, clear };
+  return { element, update, showTurn, clear };
 }

@@ -30,4 +30,5 @@ export default {
   "both correct": "都对",
   "correct; two digits of one class count once": "正确；同一类的两个数字只算一次",
   "wrong; two digits of one class count once": "错误；同一类的两个数字只算一次",
+  "Only one is right": "只有一个网络正确",
 };

@@ -23,7 +23,7 @@ export default {
   "the data set says {name}": "数据集的标签是 {name}",
   "This network has no capsules.": "这个网络没有胶囊。",
   "Class capsules": "类别胶囊",
-  "{size} numbers each; the scores are their lengths.": "每个胶囊有 {size} 个数，得分就是它们的长度。",
+  "The scores are the lengths of the class capsules, which have {size} numbers each.": "得分就是各类别胶囊的长度，每个类别胶囊有 {size} 个数。",
   "{size} numbers each; the length of each pose:": "每个胶囊有 {size} 个数，各位姿的长度为：",
   "Lengths of the class capsules": "类别胶囊的长度",
   "Where {name} gets its votes from": "{name} 的投票来自哪里",

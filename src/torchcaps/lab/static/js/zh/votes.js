@@ -1,10 +1,11 @@
 // Votes.
 
 export default {
-  "Dynamic routing takes the scalar product of a vote and the capsule. A part sends most to the digit with which its scalar products add up to most.": "动态路由用投票与胶囊的内积衡量一致性。部件把最大份额送给累计内积最大的数字。",
+  "Dynamic routing takes the scalar product of a vote and the capsule. A part sends most to the digit with which its scalar products add up to most. A short capsule has small scalar products with all votes, so the dots of a digit that is not there lie near 0.": "动态路由用投票与胶囊的内积衡量一致性。部件把最大份额送给累计内积最大的数字。短的胶囊与所有投票的内积都小，因此不存在的数字的点都在 0 附近。",
   "EM fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most to the digit for which density times activation is largest.": "EM 对投给每个数字的票拟合一个高斯分布，取投票处的对数密度。部件把最大份额送给“密度 × 激活值”最大的数字。",
   "k-means takes the cosine of the angle between a vote and the mean of the votes. A part sends most to the digit with the largest cosine.": "k-means 取投票与投票均值夹角的余弦。部件把最大份额送给余弦最大的数字。",
   "The routing of Heinsen (2019) fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most to the digit for which density times activation is largest.": "Heinsen（2019）的路由对投给每个数字的票拟合一个高斯分布，取投票处的对数密度。部件把最大份额送给“密度 × 激活值”最大的数字。",
+  "Rows: the three digits with the highest activation in the last iteration. Lines: the mean over all votes, each weighted by what its part sends to the digit.": "各行：最后一次迭代中激活值最高的三个数字。竖线：全部投票的均值，按部件送给该数字的份额加权。",
   "Agreement of each vote with the three best digits": "每张投票与前三个数字的一致性",
   "Share of all weight that each digit gets": "每个数字得到的权重份额",
   "Activation of each digit in this iteration": "本次迭代中每个数字的激活值",
@@ -40,5 +41,8 @@ export default {
   "EM": "EM 路由",
   "Heinsen": "Heinsen 路由",
   "mean {value}": "均值 {value}",
+  "{measure} of the vote under the capsule →": "投票在胶囊下的{measure} →",
   "{measure} of vote and capsule →": "投票与胶囊的{measure} →",
+  "part {part}: {measure} {value}, coupling {coupling}": "部件 {part}：{measure} {value}，耦合系数 {coupling}",
+  "{count} votes are below {low}: their dots are at the left edge.": "有 {count} 票低于 {low}：它们的点画在左边缘。",
 };

@@ -1,0 +1,126 @@
+"""The network on the front page: live values in every stage, one primary capsule with its field and votes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.browser import THUMBNAIL, Visit
+
+pytest_plugins = ["support.browser_fixtures"]
+
+STAGES = ["Image", "Convolution", "Primary capsules", "Votes", "Routing", "Digit capsules", "Decoder"]
+CELL, GAP = 6, 1  # cells of a grid of primary capsules, and between two grids
+
+
+@pytest.fixture
+def visit(browser: Any, lab: str) -> Iterator[Visit]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield Visit(page, lab, "network")
+    page.close()
+
+
+def place_of(row: int, column: int, kind: int) -> dict[str, float]:
+    """The middle of a primary capsule in the picture of its stage, as shares of its size."""
+    width, height = 4 * (CELL + GAP) - GAP, 2 * (CELL + GAP) - GAP
+    return {
+        "x": (kind % 4 * (CELL + GAP) + column + 0.5) / width,
+        "y": (kind // 4 * (CELL + GAP) + row + 0.5) / height,
+    }
+
+
+def hover(visit: Visit, row: int, column: int, kind: int) -> dict[str, Any]:
+    picture = visit.page.get_by_role("img", name="Lengths of the primary capsules")
+    picture.scroll_into_view_if_needed()
+    box, at = picture.bounding_box(), place_of(row, column, kind)
+    spot = box["x"] + at["x"] * box["width"], box["y"] + at["y"] * box["height"]
+    return visit.response_to("capsule", lambda: visit.page.mouse.move(*spot))
+
+
+def shown_products(view: Any) -> list[float]:
+    texts = view.locator(".vote-table figure").nth(3).locator("text").all_text_contents()
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def test_every_stage_follows_the_drawing(visit: Visit) -> None:
+    view = visit.open("draw")
+    assert view.locator(".network-strip b").all_inner_texts() == STAGES
+    stages = view.locator(".network-strip canvas").all()
+    before = [stage.evaluate(THUMBNAIL) for stage in stages]
+    visit.response_to("draw", view.get_by_role("button", name="Example of 7").click)
+    after = [stage.evaluate(THUMBNAIL) for stage in stages]
+    assert len(before) == 6
+    assert all(one != two for one, two in zip(before, after, strict=True))
+
+
+def test_pointing_at_a_capsule_shows_its_field_and_its_votes(visit: Visit) -> None:
+    view = visit.open("draw")
+    image, crop = view.locator(".network-strip canvas").first, view.locator(".field-crop")
+    answers = []
+    for place in ((0, 0, 0), (5, 5, 7), (2, 3, 4)):
+        fields = image.evaluate(THUMBNAIL), crop.evaluate(THUMBNAIL)
+        answer = hover(visit, *place)
+        assert (answer["row"], answer["column"], answer["type"]) == place
+        assert f"Row {place[0] + 1}, column {place[1] + 1}, type {place[2] + 1}" in view.inner_text()
+        assert image.evaluate(THUMBNAIL) != fields[0]
+        assert crop.evaluate(THUMBNAIL) != fields[1]
+        np.testing.assert_allclose(shown_products(view), answer["products"], atol=6e-3)
+        answers.append(shown_products(view))
+    assert answers[0] != answers[1]
+    visit.page.mouse.move(0, 0)
+    visit.wait_idle()
+    assert shown_products(view) not in answers, "the capsule that sends most is shown again"
+    assert visit.errors == []
+
+
+def test_the_slider_chooses_a_capsule_that_stays(visit: Visit) -> None:
+    view = visit.open("draw")
+    slider = view.get_by_role("slider", name="Primary capsule")
+    answer = visit.response_to("capsule", lambda: slider.press("End"))
+    assert (answer["row"], answer["column"], answer["type"]) == (5, 5, 7)
+    visit.response_to("draw", view.get_by_role("button", name="Example of 5").click)
+    assert slider.input_value() == "288"
+    visit.page.reload()
+    visit.wait_idle()
+    view.locator(".capsule-seen p:not(:empty)").wait_for()
+    assert "Row 6, column 6, type 8" in view.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("stage", "view"),
+    [("Convolution", "compare"), ("Votes", "votes"), ("Routing", "votes"), ("Decoder", "tweak")],
+)
+def test_a_click_on_a_stage_opens_its_view(visit: Visit, stage: str, view: str) -> None:
+    item = visit.open("draw").locator(".network-strip li").nth(STAGES.index(stage))
+    item.locator("canvas").click()
+    visit.page.locator(f"#view-{view}").wait_for()
+
+
+def test_a_click_on_the_image_goes_to_the_pad(visit: Visit) -> None:
+    view = visit.open("draw")
+    view.locator(".network-strip canvas").first.click()
+    assert view.locator("canvas.pad").evaluate("pad => pad === document.activeElement")
+
+
+def test_a_tap_chooses_a_capsule(browser: Any, lab: str) -> None:
+    """There is nothing to point with on a phone."""
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce")
+    visit = Visit(page, lab, "touch")
+    view = visit.open("draw")
+    picture = page.get_by_role("img", name="Lengths of the primary capsules")
+    picture.scroll_into_view_if_needed()
+    box, at = picture.bounding_box(), place_of(1, 4, 6)
+    visit.response_to(
+        "capsule",
+        lambda: page.touchscreen.tap(box["x"] + at["x"] * box["width"], box["y"] + at["y"] * box["height"]),
+    )
+    assert "Row 2, column 5, type 7" in view.inner_text()
+    assert view.is_visible()
+    page.close()
+
+
+def test_the_network_and_one_capsule_are_in_sight(visit: Visit) -> None:
+    view = visit.open("draw")
+    table = view.locator(".vote-table").bounding_box()
+    assert table["y"] + table["height"] <= 900
