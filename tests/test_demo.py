@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from torchcaps import demo
 from torchcaps.demo import run_demo
 
 
@@ -10,6 +11,16 @@ def test_one_epoch_gives_a_table_and_a_figure(tmp_path: Path, capsys: pytest.Cap
     assert set(results) == {"shared_capsnet", "pooled_cnn"}
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     assert "both, scores > 0.5" in capsys.readouterr().out
+
+
+def test_without_matplotlib_there_are_numbers_and_no_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    results = demo.run_demo(epochs=1, figure=tmp_path / "demo.png")
+    assert set(results) == {"shared_capsnet", "pooled_cnn"}
+    assert not (tmp_path / "demo.png").exists()
+    assert 'pip install "torchcaps[figures]"' in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from torchcaps.routing import DynamicRouting, EMRouting
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
 DESIGN = ROOT / "docs" / "design.md"
+COMMAND_LINE = ROOT / "docs" / "guides" / "commandline.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.md")])
 # Pages whose programs run, block by block in one namespace.
 PROGRAMS = sorted(
@@ -31,7 +32,7 @@ PROGRAMS = sorted(
         ROOT / "docs" / f"{name}.md"
         for name in ("kernels", "parsing", "parts", "solids", "viewpoint", "worlds")
     ]
-    + [*ROOT.glob("docs/guides/*.md")]
+    + [page for page in ROOT.glob("docs/guides/*.md") if page != COMMAND_LINE]  # it has commands only
 )
 # Blocks that do not run here, by page, and why.
 NOT_RUN = {"guides/backbone.md": "a timm model with trained weights: needs the extra timm and a download"}
@@ -42,15 +43,15 @@ def site_path(page: Path) -> str:
     return page.relative_to(ROOT / "docs").as_posix()
 
 
-def section(heading: str) -> str:
-    """The text of one section of the design page."""
-    _, _, rest = DESIGN.read_text(encoding="utf-8").partition(f"\n{heading}\n")
-    assert rest, f"docs/design.md has no section {heading!r}"
+def section(heading: str, page: Path = DESIGN) -> str:
+    """The text of one section of a page, by default of the design page."""
+    _, _, rest = f"\n{page.read_text(encoding='utf-8')}".partition(f"\n{heading}\n")
+    assert rest, f"{page.name} has no section {heading!r}"
     return re.split(r"\n#{1,3} ", rest)[0]
 
 
-def first_column(heading: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`", section(heading), flags=re.MULTILINE))
+def first_column(heading: str, page: Path = DESIGN) -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)`", section(heading, page), flags=re.MULTILINE))
 
 
 def test_design_lists_every_package_and_module() -> None:
@@ -60,12 +61,18 @@ def test_design_lists_every_package_and_module() -> None:
     assert first_column("## Packages") == folders | modules
 
 
-def test_design_lists_every_environment_variable() -> None:
+def test_the_page_on_the_command_line_lists_every_command() -> None:
+    app = pytest.importorskip("torchcaps.cli.app")
+    names = {f"torchcaps {command.__name__}" for command in app.COMMANDS}
+    assert first_column("# The command line", COMMAND_LINE) == names
+
+
+def test_every_environment_variable_is_listed_in_one_place() -> None:
     used: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         used |= set(re.findall(r"TORCHCAPS_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")))
     assert used
-    assert used <= first_column("## Environment variables")
+    assert used == first_column("## Environment variables", COMMAND_LINE)
 
 
 def test_design_lists_every_pose_space_and_routing() -> None:
@@ -172,6 +179,47 @@ def test_chinese_pages_show_the_same_code_and_pictures(page: Path) -> None:
     assert pictures.findall(chinese) == pictures.findall(english)
     outline = re.compile(r"^#+ |^\| ", flags=re.MULTILINE)
     assert outline.findall(FENCE.sub("", chinese)) == outline.findall(FENCE.sub("", english))
+
+
+HAN, MARKS = "\u4e00-\u9fff", "\u3001-\u3011\uff01-\uff5e“”"
+# A line may not end here: browsers show a space for it, which Chinese text does not have.
+CHINESE_BREAK = re.compile(
+    rf"[{MARKS}][*_`)\]]*\n *(?![-*+|#>!<]|\d+\.|```)\S|[{HAN}]\n *(?=[{HAN}{MARKS}])|\S\n *(?=[{MARKS}])"
+)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.zh-CN.md", *ROOT.glob("docs/zh/**/*.md")], ids=lambda page: page.name
+)
+def test_chinese_sentences_are_not_broken_into_lines(page: Path) -> None:
+    broken = CHINESE_BREAK.finditer(FENCE.sub("", page.read_text("utf-8")))
+    assert [match[0] for match in broken] == []
+
+
+def test_a_pose_has_one_name_in_chinese() -> None:
+    """On every page, in the lessons and in the lab."""
+    pages = [ROOT / "README.zh-CN.md", *ROOT.glob("docs/zh/**/*.md"), *ROOT.glob("docs/zh/**/*.ipynb")]
+    pages += [*PACKAGE.glob("lab/static/**/*.js"), *PACKAGE.rglob("chinese.py")]
+    assert any("位姿" in page.read_text("utf-8") for page in pages)
+    assert [page.name for page in pages if "姿态" in page.read_text("utf-8")] == []
+
+
+def test_chinese_pages_say_that_they_are_chinese() -> None:
+    chinese = hook("chinese")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="zh/start.md"))
+    html = '<!doctype html><html lang="en" class="no-js">'
+    assert chinese.on_post_page(html, page, None) == '<!doctype html><html lang="zh-CN" class="no-js">'
+    page.file.src_uri = "start.md"
+    assert chinese.on_post_page(html, page, None) == html
+
+
+def test_formulas_scroll_by_themselves() -> None:
+    pytest.importorskip("latex2mathml")
+    docstrings = hook("docstrings")
+    page = docstrings.rewritten("Sum.\n\n.. math::\n    a + b\n\nMore.")
+    assert re.search(r'<div class="formula"><math [^>]*display="block".*</math></div>\n\n', page)
+    style = (ROOT / "docs" / "styles" / "extra.css").read_text("utf-8")
+    assert re.search(r"\.formula \{[^}]*overflow-x: auto", style)
 
 
 def test_every_public_name_is_on_an_api_page() -> None:

@@ -154,3 +154,12 @@ def test_the_version_is_written_once() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert 'dynamic = ["version", "readme"]' in text
     assert torchcaps.__version__ not in text
+
+
+def test_dir_lists_public_names_and_modules() -> None:
+    """What completion in an interactive session offers."""
+    listed = dir(torchcaps)
+    assert set(torchcaps.__all__) <= set(listed)
+    assert {"layers", "routing", "kernels", "data", "testing"} <= set(listed)
+    assert not [name for name in listed if name.startswith("_")]
+    assert all(getattr(torchcaps, name) is not None for name in ("layers", "losses", "routing"))

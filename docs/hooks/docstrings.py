@@ -27,10 +27,15 @@ class Docstrings(griffe.Extension):
 def rewritten(text: str) -> str:
     """A docstring with formulas in MathML, tables and doctests in fences, and `Examples` as its title."""
     text = TABLE.sub(lambda match: "```text\n" + INLINE.sub(r"\1", match[0]).replace("`", "") + "\n```", text)
-    text = BLOCK.sub(lambda match: f"{match[1]}{mathml(match[2], 'block')}\n\n", text)
+    text = BLOCK.sub(lambda match: f"{match[1]}{formula_block(match[2])}\n\n", text)
     text = INLINE.sub(lambda match: mathml(match[1], "inline"), text)
     text = DOCTEST.sub(r"```pycon\n\1\n```", text)
     return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+
+
+def formula_block(latex: str) -> str:
+    """A formula on its own line; one that is wider than the page scrolls, see `docs/styles/extra.css`."""
+    return f'<div class="formula">{mathml(latex, "block")}</div>'
 
 
 def mathml(latex: str, display: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchcaps._compiling import can_read
+from torchcaps._compiling import NOT_SYMBOLIC, can_read
 from torchcaps._registry import suggest
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -38,6 +38,7 @@ def check_tensor(name: str, value: object, layout: str, **sizes: int) -> None:
     ):
         wanted = "[" + ", ".join(f"{n}={sizes[n]}" if n in sizes else n for n in names) + "]"
         if not isinstance(value, Tensor):
+            refuse_symbols(value)
             raise ValueError(f"{name} must be a tensor {wanted}, got {type(value).__name__}")
         raise ValueError(f"{name} must be {wanted}, got {list(value.shape)}")
     check_floating(name, value)
@@ -51,6 +52,7 @@ def check_floating(name: str, value: object, dims: int = 1) -> None:
     ValueError: vectors must be a floating-point tensor, got torch.int64; convert it with .float()
     """
     if not isinstance(value, Tensor):
+        refuse_symbols(value)
         raise ValueError(f"{name} must be a tensor, got {type(value).__name__}")
     if value.ndim < dims:
         raise ValueError(f"{name} must have at least {dims} dimensions, got {list(value.shape)}")
@@ -58,6 +60,12 @@ def check_floating(name: str, value: object, dims: int = 1) -> None:
         raise ValueError(
             f"{name} must be a floating-point tensor, got {value.dtype}; convert it with .float()"
         )
+
+
+def refuse_symbols(value: object) -> None:
+    """Raise for what `torch.fx.symbolic_trace` passes in place of tensors."""
+    if isinstance(value, torch.fx.Proxy):
+        raise NotImplementedError(NOT_SYMBOLIC)
 
 
 def check_dtype(name: str, value: Tensor, weight: Tensor) -> None:

@@ -15,7 +15,7 @@ Vector poses keep their matrix product: with 8 to 128 numbers in a pose, the pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -30,6 +30,27 @@ INLINE_VOTES: dict[str, str | int | bool | Callable[..., Any]] = {
 }
 
 _in_torch_export = getattr(torch.compiler, "is_exporting", lambda: False)
+
+
+NOT_SCRIPTABLE = (
+    "torch.jit.script cannot compile the layers and networks of torchcaps: a routing is a Python generator. "
+    "Use torch.jit.trace, torch.export.export or torchcaps.export instead"
+)
+NOT_SYMBOLIC = (
+    "torch.fx.symbolic_trace cannot record the layers and networks of torchcaps: they look at the shapes of "
+    "their inputs. Use torch.export.export instead, which gives an fx graph too"
+)
+
+
+class Unscriptable:
+    """Mixin of modules that `torch.jit.script` cannot compile: it is told so in a sentence.
+
+    PyTorch calls this hook of every module before it compiles, so a network of one's own that holds a capsule
+    layer gets the sentence too.
+    """
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        raise NotImplementedError(NOT_SCRIPTABLE)
 
 
 def exporting() -> bool:

@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
@@ -21,7 +22,8 @@ def lazy_imports(package: str, file: str) -> Lazy:
         file: the package's `__file__`.
 
     Returns:
-        The package's `__getattr__`, `__dir__` and `__all__`. Modules of the package are found as well.
+        The package's `__getattr__`, `__dir__` and `__all__`. Modules of the package are found and listed as
+        well.
 
     Example:
         >>> import torchcaps
@@ -45,4 +47,14 @@ def lazy_imports(package: str, file: str) -> Lazy:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     names = sorted(home)
-    return find, lambda: names, names
+    return find, lambda: sorted({*names, *public_modules(Path(file).parent)}), names
+
+
+def public_modules(folder: Path) -> set[str]:
+    """Names of the modules and packages in a package's folder, without private ones.
+
+    >>> import torchcaps
+    >>> {"layers", "losses"} <= public_modules(Path(torchcaps.__file__).parent)
+    True
+    """
+    return {module.name for module in iter_modules([str(folder)]) if not module.name.startswith("_")}

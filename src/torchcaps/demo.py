@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -35,14 +36,13 @@ def run_demo(
     Args:
         epochs: passes over the 1,442 training digits.
         seed: of weights, batches and pairs.
-        figure: file to draw examples into.
+        figure: file to draw examples into; nothing is drawn where matplotlib is not installed.
         quiet: print nothing.
 
     Returns:
         The accuracies per network in percent: `single`, `both`, `both_above_half`.
     """
     require("rich", extra="train", purpose="the demo")
-    require("matplotlib", extra="figures", purpose="the demo")
     from rich.console import Console
     from rich.progress import Progress
 
@@ -61,8 +61,11 @@ def run_demo(
                 "both_above_half": percent(all_above_half(scores[name], pairs.labels)),
             }
     console.print(results_table(results))
-    draw_examples(pairs, scores, figure)
-    console.print(f"Examples with the length of every capsule: {figure}")
+    if find_spec("matplotlib"):
+        draw_examples(pairs, scores, figure)
+        console.print(f"Examples with the length of every capsule: {figure}")
+    else:
+        console.print('No figure: that needs pip install "torchcaps[figures]"', markup=False)
     return results
 
 

@@ -27,9 +27,17 @@ def test_evaluate_prints_tables_and_draws_a_figure(
 def test_evaluate_prints_json(run: Run, trained: Path, capsys: pytest.CaptureFixture) -> None:
     run("evaluate", trained, "--json")
     result = json.loads((trained / "result.json").read_text())
-    assert json.loads(capsys.readouterr().out)["accuracy"] == result["metrics"]["test"]["accuracy"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["accuracy"] == result["metrics"]["test"]["accuracy"]
+    # The table per class says the same as the accuracy of all.
+    assert [row["class"] for row in printed["classes"]] == [str(digit) for digit in range(10)]
+    right = sum(row["count"] * row["recall"] for row in printed["classes"])
+    assert right / printed["count"] == pytest.approx(printed["accuracy"])
+    assert [sum(row) for row in printed["confusion"]] == [row["count"] for row in printed["classes"]]
     run("evaluate", trained, "--data", "two_digits", "--json")
-    assert json.loads(capsys.readouterr().out)["count"] == 355
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["count"] == 355
+    assert "confusion" not in printed  # an image with two labels is in no row
 
 
 @pytest.fixture

@@ -58,6 +58,8 @@ def test_examples_are_not_broken_at_80_columns(command: str) -> None:
 def test_flags_show_no_type(command: str) -> None:
     text = help_text(*command.split())
     assert "bool" not in text.lower()
+    assert "list[" not in text
+    assert not set("{}") & set(text)
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

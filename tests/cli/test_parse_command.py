@@ -103,3 +103,16 @@ def test_wrong_input_gets_one_sentence(
         assert sentence in error
         assert "Traceback" not in error
         assert len(error.splitlines()) == 1
+
+
+def test_a_picture_of_another_program_is_read_with_the_shipped_weights(
+    run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    """A vector drawing with color gradients and grain; the house is turned by 14°, the boat by -8°."""
+    picture = Path(__file__).with_name("house-and-boat.png")
+    run("parse", picture, "--run", "parts_capsnet-shapes", "--json")
+    found = {node["name"]: node for node in json.loads(capsys.readouterr().out)["roots"]}
+    assert sorted(found) == ["boat", "house"]
+    for name, angle in (("house", 14), ("boat", -8)):
+        assert sorted(part["name"] for part in found[name]["children"]) == ["rectangle", "triangle"]
+        assert found[name]["reading"]["angle"] == pytest.approx(angle, abs=5)

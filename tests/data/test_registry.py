@@ -37,7 +37,7 @@ def test_all_sets_are_listed() -> None:
         ("mnits", {}, "unknown data set 'mnits': did you mean 'mnist'"),
         ("digits", {"split": "trian"}, "unknown split 'trian': did you mean 'train'"),
         ("digits", {"sizes": 3}, "unknown option 'sizes' for data set 'digits': did you mean 'size'"),
-        ("mnist", {"size": 3}, "Known: none"),
+        ("mnist", {"size": 3}, "Known: limit, limit_per_class"),
         ("mnist:/tmp", {}, "only folder:PATH"),
         ("folder:", {}, "only folder:PATH"),
         ("folder:/tmp", {"data_dir": "/tmp"}, "cannot be used together"),

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -34,11 +37,15 @@ FAILED, USAGE = 1, 2
 
 
 class Command(TyperCommand):
-    """A command whose help shows no type for flags."""
+    """A command whose help is the same for every typer: no type for flags, plain names of arguments."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """List the parameters, `--help` included."""
-        return hide_flag_types(super().get_params(ctx))
+        return show_plain_types(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words after the command's name; some versions of typer put braces around required ones."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name."""
@@ -52,15 +59,28 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """List the parameters, `--help` included."""
-        return hide_flag_types(super().get_params(ctx))
+        return show_plain_types(super().get_params(ctx))
 
 
-def hide_flag_types(parameters: list[Any]) -> list[Any]:
-    """Show nothing after options that take no value, where typer would show `<bool>`."""
+def show_plain_types(parameters: list[Any]) -> list[Any]:
+    """Show nothing after options without a value, where typer would show `<bool>`, and no `<list[Path]>`."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
+        shown = getattr(parameter, "display_type_rich", None)  # since typer 0.27
+        if shown is not None and "display_type_rich" not in vars(parameter):
+            parameter.display_type_rich = partial(plain_type, shown)
     return parameters
+
+
+def plain_type(shown: Callable[..., str | None], ctx: Any) -> str | None:
+    """The type of a parameter, that of one value if it takes several.
+
+    >>> plain_type(lambda ctx: "<list[Path]>", None)
+    '<path>'
+    """
+    text = shown(ctx=ctx)
+    return text and re.sub(r"<list\[(\w+)\]>", lambda found: f"<{found[1].lower()}>", text)
 
 
 app = typer.Typer(

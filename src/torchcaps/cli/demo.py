@@ -26,4 +26,13 @@ def demo(
 
     accuracy = run_demo(epochs=epochs, seed=seed, figure=figure, quiet=as_json)
     if as_json:
-        typer.echo(json.dumps({"epochs": epochs, "seed": seed, "percent": accuracy, "figure": str(figure)}))
+        typer.echo(
+            json.dumps(
+                {
+                    "epochs": epochs,
+                    "seed": seed,
+                    "percent": accuracy,
+                    "figure": str(figure) if figure.is_file() else None,
+                }
+            )
+        )

@@ -70,7 +70,7 @@ def evaluate(
         name = data or card.facts.get("data", "data")
         confusion_figure(evaluation, figure, title=f"{card.model} on {name}")
     if as_json:
-        typer.echo(json.dumps(evaluation.summary()))
+        typer.echo(json.dumps(evaluation.details()))
         return
     print_evaluation(evaluation)
     if figure is not None:

@@ -24,6 +24,8 @@ class ImageSet(Dataset[Item]):
 
     Example:
         >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+        >>> digits
+        ImageSet(2 images of 1×8×8, 2 classes: a, b)
         >>> len(digits), digits.num_classes, digits.image_size, digits.in_channels
         (2, 2, (8, 8), 1)
         >>> image, label = digits[1]
@@ -50,6 +52,11 @@ class ImageSet(Dataset[Item]):
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __repr__(self) -> str:
+        shape = "×".join(str(size) for size in self.images.shape[1:])
+        names = ", ".join(self.classes[:10]) + (", …" if self.num_classes > 10 else "")
+        return f"{type(self).__name__}({len(self)} images of {shape}, {self.num_classes} classes: {names})"
 
     def __getitem__(self, index: int) -> Item:
         return self.images[index], item_label(self.labels, index)

@@ -135,7 +135,8 @@ def load(
         50
         >>> load("digits", sise=16)
         Traceback (most recent call last):
-        ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: size.
+        ValueError: unknown option 'sise' for data set 'digits': did you mean 'size'? Known: limit, \
+limit_per_class, size.
     """
     _register_all()
     kind, colon, path = name.partition(":")
@@ -151,7 +152,7 @@ def load(
     parameters = inspect.signature(loader).parameters.values()
     if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
         known = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
-        known = [each for each in known if each != "data_dir"]
+        known = [each for each in known if each != "data_dir"] + ["limit", "limit_per_class"]
         for option in options:
             if option not in known:
                 raise ValueError(f"unknown option {option!r} for data set {name!r}: {suggest(option, known)}")
