@@ -23,6 +23,7 @@ def train_groups(
     *,
     count: int = 600,
     steps: int = 150,
+    size: int = SceneOptions().size,
     seed: int = 0,
     log: Callable[[str], None] | None = None,
 ) -> None:
@@ -33,12 +34,14 @@ def train_groups(
         world: what to draw.
         count: number of scenes.
         steps: of the optimizer.
+        size: side of the scenes in pixels.
         seed: of the scenes and of the training.
         log: gets a line every 100 steps.
     """
     if model.groups is None:
         raise ValueError("the network has no groups: create it with groups = the number of types of groups")
-    scenes = draw_world(world, "groups", count, seed=seed, options=SceneOptions(angle=TRAINED_ANGLES))
+    options = SceneOptions(angle=TRAINED_ANGLES, size=size)
+    scenes = draw_world(world, "groups", count, seed=seed, options=options)
     wholes = parse_all(model, scene_images(scenes)).wholes.wholes
     train_wholes(model.groups, wholes, scenes.labels, steps=steps, seed=seed, log=log)
     align_frames(model.groups, wholes, scenes.labels, scenes.group_pose[:, 0])

@@ -14,7 +14,14 @@ from torchcaps.experiments.framework.figures import BLUE, add_axes, new_figure
 from torchcaps.experiments.framework.formatting import percent
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.experiments.wholes.claims.figures import draw_parse
-from torchcaps.experiments.wholes.claims.networks import CAPSULES, FULL, QUICK, Form, Networks
+from torchcaps.experiments.wholes.claims.networks import (
+    CAPSULES,
+    CROWD_SIZE,
+    FULL,
+    QUICK,
+    Form,
+    Networks,
+)
 from torchcaps.experiments.wholes.fitting import Examples, outputs
 from torchcaps.experiments.wholes.parsing import crowd_quality, parse_all
 from torchcaps.experiments.wholes.stored import Trained
@@ -25,8 +32,6 @@ COUNTS = (1, 2, 3, 4)
 # Distances between twins, in percent of their scale.
 SEPARATIONS = (30, 60, 90, 120, 160)
 MIN_F1, MIN_AMBIGUOUS = 90.0, 95.0
-# Four wholes in 64×64 pixels have parts of four pixels, whose angles cannot be seen.
-SIZE = 96
 
 
 def run(study: Study, form: Form | None = None) -> None:
@@ -35,7 +40,7 @@ def run(study: Study, form: Form | None = None) -> None:
     networks = Networks(study, form, SHAPES)
     networks.capsules()
     set_network(networks)
-    study.record_settings("tests", count=form.test, separations=SEPARATIONS, size=SIZE)
+    study.record_settings("tests", count=form.test, separations=SEPARATIONS, size=CROWD_SIZE)
     tests: dict[str, tuple[str, dict[str, Any]]] = {
         **{f"wholes_{count}": ("crowded", {"wholes": count}) for count in COUNTS},
         "ambiguous": ("ambiguous", {}),
@@ -67,12 +72,12 @@ def run(study: Study, form: Form | None = None) -> None:
             "set of types right, CNN (%)",
         ],
         [[titles[test], *(result[key] for key in _COLUMNS)] for test, result in results.items()],
-        caption=f"{form.test // 2:,} scenes of each kind, {SIZE}×{SIZE} pixels, at all angles; crowded "
-        "scenes have up to two parts that belong to nothing. A whole is found if its type is right and its "
-        "pose within 10 % of its size and 5°. All exact: all wholes are found, and nothing else. Place and "
-        "angle are medians of the wholes that are found. Capsules learned from single wholes within ±30°; "
-        "the CNN was pretrained on loose parts, and learned from crowded scenes at all angles which types "
-        "occur in them.",
+        caption=f"{form.test // 2:,} scenes of each kind, {CROWD_SIZE}×{CROWD_SIZE} pixels, at all angles; "
+        "crowded scenes have up to two parts that belong to nothing. A whole is found if its type is right "
+        "and its pose within 10 % of its size and 5°. All exact: all wholes are found, and nothing else. "
+        "Place and angle are medians of the wholes that are found. Capsules learned from single wholes "
+        "within ±30°; the CNN was pretrained on loose parts, and learned from crowded scenes at all angles "
+        "which types occur in them.",
     )
     draw_twins(study)
     draw_crowds(study, networks)
@@ -100,14 +105,14 @@ def set_network(networks: Networks) -> Trained:
         "sets",
         types,
         examples,
-        settings={"wholes": COUNTS, "size": SIZE},
+        settings={"wholes": COUNTS, "size": CROWD_SIZE},
         loss=F.binary_cross_entropy_with_logits,
     )
 
 
 def draw(networks: Networks, kind: str, count: int, split: str, **options: Any) -> Scenes:
     """Scenes at all angles, of the scale that suits their kind."""
-    options = {"size": SIZE, **options}
+    options = {"size": CROWD_SIZE, **options}
     return draw_world(
         networks.world, kind, count, seed=networks.study.seed, split=split, options=SceneOptions(**options)
     )

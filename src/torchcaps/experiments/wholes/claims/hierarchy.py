@@ -16,6 +16,7 @@ from torchcaps.experiments.wholes.claims.figures import WHOLE_COLORS, draw_parse
 from torchcaps.experiments.wholes.claims.networks import (
     ALL_ANGLES,
     CAPSULES,
+    CROWD_SIZE,
     FULL,
     LABELS,
     QUICK,
@@ -42,7 +43,7 @@ def run(study: Study, form: Form | None = None) -> None:
     cnns = [name for name in form.cnns if "pretrained" in name]
     for name in cnns:
         group_network(networks, name)
-    study.record_settings("tests", count=form.test)
+    study.record_settings("tests", count=form.test, size=CROWD_SIZE)
     results = {
         condition: study.cached(condition, lambda: measure(networks, model, cnns, angle))  # noqa: B023
         for condition, angle in CONDITIONS.items()
@@ -65,11 +66,11 @@ def run(study: Study, form: Form | None = None) -> None:
             [LABELS[name], *(results[each].get(f"{name} {key}") for each in CONDITIONS for key in _MEASURES)]
             for name in (CAPSULES, *cnns)
         ],
-        caption=f"{form.test // 2:,} scenes of one group, six types, at each range of angles. Tree: all "
-        "parts belong to the right whole and all wholes to the right group, all types are right, and "
-        "nothing else is found. Parts were learned from loose parts, wholes and groups from their class "
-        f"alone. CNNs were pretrained on the same loose parts and saw {form.wholes:,} groups, capsules "
-        f"{form.group_scenes:,}.",
+        caption=f"{form.test // 2:,} scenes of one group, six types, {CROWD_SIZE}×{CROWD_SIZE} pixels, at "
+        "each range of angles. Tree: all parts belong to the right whole and all wholes to the right group, "
+        "all types are right, and nothing else is found. Parts were learned from loose parts, wholes and "
+        "groups from their class alone. CNNs were pretrained on the same loose parts and saw "
+        f"{form.wholes:,} groups, capsules {form.group_scenes:,}.",
     )
     draw_trees(study, networks, model)
 
@@ -84,7 +85,14 @@ def hierarchy(networks: Networks) -> PartsCapsNet:
 
     def train(layer: ConstellationCaps) -> None:
         model.groups = layer
-        train_groups(model, world, count=form.group_scenes, steps=form.group_steps, seed=networks.study.seed)
+        train_groups(
+            model,
+            world,
+            count=form.group_scenes,
+            steps=form.group_steps,
+            size=CROWD_SIZE,
+            seed=networks.study.seed,
+        )
 
     trained = stored(
         networks.study,
@@ -94,6 +102,7 @@ def hierarchy(networks: Networks) -> PartsCapsNet:
         settings={
             "scenes": form.group_scenes,
             "steps": form.group_steps,
+            "size": CROWD_SIZE,
             "wholes": networks.relations().key,
         },
         code=(groups,),
@@ -106,20 +115,22 @@ def group_network(networks: Networks, name: str) -> Trained:
     """A CNN that names the group in a scene."""
 
     def examples(split: str, count: int) -> Examples:
-        options = SceneOptions(angle=TRAINED_ANGLES)
+        options = SceneOptions(angle=TRAINED_ANGLES, size=CROWD_SIZE)
         scenes = draw_world(
             networks.world, "groups", count, seed=networks.study.seed, split=split, options=options
         )
         return Examples((scenes.images,), scenes.labels)
 
     count = len(networks.world.groups)
-    return networks.cnn(name, "groups", count, examples, settings={"angle": TRAINED_ANGLES})
+    return networks.cnn(
+        name, "groups", count, examples, settings={"angle": TRAINED_ANGLES, "size": CROWD_SIZE}
+    )
 
 
 def measure(networks: Networks, model: PartsCapsNet, cnns: list[str], angle: Any) -> dict[str, float]:
     """Percent of groups, wholes and trees that are right."""
     count, seed = max(1, networks.form.test // 2), networks.study.seed
-    options = SceneOptions(angle=angle)
+    options = SceneOptions(angle=angle, size=CROWD_SIZE)
     quality = measure_groups(model, networks.world, count=count, seed=seed, options=options)
     result = {f"{CAPSULES} {key}": 100 * value for key, value in quality._asdict().items()}
     scenes = draw_world(networks.world, "groups", count, seed=seed, split="test", options=options)
@@ -153,7 +164,8 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
 
 def draw_trees(study: Study, networks: Networks, model: PartsCapsNet, count: int = 6) -> None:
     """Draw scenes of groups, and above each one its tree."""
-    scenes = draw_world(networks.world, "groups", count, seed=study.seed, split="figure")
+    options = SceneOptions(size=CROWD_SIZE)
+    scenes = draw_world(networks.world, "groups", count, seed=study.seed, split="figure", options=options)
     found = model.parse(scenes.images.float() / 255)
     figure = new_figure(8.8, 7.6)
     for number, axes in enumerate(add_axes(figure, 2, count // 2)):

@@ -31,6 +31,9 @@ TRAINED: dict[str, Any] = {"angle": TRAINED_ANGLES, "scale": (0.7, 0.7), "offset
 # Scenes that are drawn beyond those needed, so that the same number of each type can be chosen.
 SPARE = 200
 ALL_ANGLES = (-180.0, 180.0)
+# Side of scenes with several wholes, in pixels: in 64×64 pixels, the parts of four wholes have four pixels,
+# and their angles cannot be seen.
+CROWD_SIZE = 96
 # What the ceiling is trained on, half of each: all angles, and all scales and places of the tests.
 EVERYWHERE: tuple[dict[str, Any], ...] = (
     {"angle": ALL_ANGLES, "scale": (0.45, 0.7), "offset": (0.0, 0.3)},
