@@ -58,8 +58,8 @@ def reproduce(
             "--record",
             help="Write the outcome to claims/NAME.json, and each seed that has ended to claims/seeds; seeds "
             "that are there are not run again. Run it in a checkout. Full form, at least 3 seeds; default: 5 "
-            "for experiments under 10 minutes, else 3. With --seed: that seed alone, so that several "
-            "processes can share the work.",
+            "for experiments under 10 minutes and for those about wholes, else 3. With --seed: that seed "
+            "alone, so that several processes can share the work.",
         ),
     ] = False,
     data_dir: DataDir = None,

@@ -99,6 +99,10 @@ def test_short_experiments_have_more_seeds(minutes: int, fixed: bool, seeds: int
     assert seeds_needed(replace(CLAIM, minutes=minutes, deterministic=fixed)) == seeds
 
 
+def test_a_claim_may_ask_for_more_seeds() -> None:
+    assert seeds_needed(replace(CLAIM, minutes=45, seeds=5)) == 5
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     reproduce_seeds(CLAIM, tmp_path / "run", seeds=3)

@@ -27,6 +27,8 @@ def seeds_needed(claim: Claim) -> int:
     """How many seeds a record of a claim has, unless told otherwise."""
     if claim.deterministic:
         return 1
+    if claim.seeds is not None:
+        return claim.seeds
     return SEEDS_IF_SHORT if claim.minutes < SHORT else FEWEST
 
 

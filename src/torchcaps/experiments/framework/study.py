@@ -53,6 +53,7 @@ class Claim:
         deterministic: whether every seed gives the same numbers, so that one is enough.
         published: the published numbers in a few words; by default the marked rows of the tables.
         figure: name of the figure that stands for the claim; by default the first one.
+        seeds: how many seeds its record has; by default 5 if it takes less than 10 minutes, otherwise 3.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Claim:
     deterministic: bool = False
     published: str = ""
     figure: str = ""
+    seeds: int | None = None
 
 
 class Text(NamedTuple):

@@ -123,4 +123,5 @@ CLAIM = Claim(
     minutes=60,
     run=run,
     judge=judge,
+    seeds=5,
 )

@@ -225,4 +225,5 @@ CLAIM = Claim(
     minutes=45,
     run=run,
     judge=judge,
+    seeds=5,
 )

@@ -202,4 +202,5 @@ CLAIM = Claim(
     minutes=90,
     run=run,
     judge=judge,
+    seeds=5,
 )

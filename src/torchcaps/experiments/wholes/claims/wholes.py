@@ -152,4 +152,5 @@ CLAIM = Claim(
     minutes=75,
     run=run,
     judge=judge,
+    seeds=5,
 )
