@@ -126,29 +126,6 @@ def test_each_slider_has_a_mark_at_its_first_value_and_its_own_reset(visit: Visi
     assert words.inner_text() == start
 
 
-def test_twins_are_side_by_side_with_their_own_axes(visit: Visit) -> None:
-    visit.open("draw")
-    twins = visit.response_to("twins", lambda: visit.open("votes"))["twins"]
-    view = visit.page.locator("#view-votes")
-    head, cards = view.locator(".twins-head"), view.locator(".twin")
-    assert cards.count() == 4
-    digits = {twin["shown"][0] for twin in twins}
-    expected = f"All four twins agree on {digits.pop()}." if len(digits) == 1 else "The twins differ"
-    assert expected in head.locator(".words").inner_text()
-    slider = head.get_by_role("slider", name="Iteration of the twins")
-    for at, key in ((0, "Home"), (2, "End")):
-        slider.press(key)
-        for card, twin in zip(cards.all(), twins, strict=True):
-            step, best = twin["iterations"][at], twin["shown"][0]
-            assert twin["measure"] in card.locator(".strips .grid text").all_text_contents()[-1]
-            assert len(axis_numbers(card.locator(".strips"), "middle")) >= 3
-            share = round(100 * step["share"][best])
-            assert f"iteration {at + 1}: {best} gets {share} %" in card.locator(".readout").inner_text()
-            winner = step["activation"].index(max(step["activation"]))
-            assert card.locator(".verdict .big").inner_text() == str(winner)
-    assert visit.errors == []
-
-
 def test_dragging_the_picture_turns_the_toy(visit: Visit) -> None:
     view = visit.open("toy")
     left, ring = view.get_by_role("img", name="Left eye"), view.get_by_role("slider", name="Azimuth")
@@ -217,7 +194,7 @@ def test_the_log_likelihood_has_axes_and_values(visit: Visit) -> None:
     assert len(axis_numbers(chart, "end")) >= 2
     chart.locator("svg").hover(position={"x": 60, "y": 60})
     text = chart.locator(".readout").inner_text()
-    step, value = re.match(r"iteration (\d+): log-likelihood (\S+) per point", text).groups()  # type: ignore[union-attr]
+    step, value = re.match(r"iteration (\d+): log-likelihood (\S+) per vote", text).groups()  # type: ignore[union-attr]
     expected = answer["iterations"][int(step) - 1]["log_likelihood"]
     assert float(value.replace("−", "-")) == pytest.approx(expected, abs=1e-3)
 

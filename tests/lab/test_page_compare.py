@@ -13,7 +13,7 @@ def test_a_pair_and_an_attack(visit: Visit) -> None:
     cards.nth(1).locator(".value").first.wait_for()
     assert cards.count() == 2
     assert "independent of the others" in cards.first.locator("header").inner_text()
-    assert "recipe mnist-capsnet-small" in cards.first.locator(".network").inner_text()
+    assert "recipe mnist-capsnet-small" in cards.first.locator(".network").text_content()
     assert cards.first.locator("figure:visible").count() == 2, "there is a reconstruction"
     assert cards.last.locator("figure:visible").count() == 1
     slider = view.get_by_role("slider", name="largest change of a pixel")
@@ -32,11 +32,15 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
     view = visit.open("compare")
     first, second = view.get_by_label("First network"), view.get_by_label("Second network")
     offered = second.locator("option").all_inner_texts()
-    assert "capsnet_cnn-multimnist" in offered
+    assert "CNN with dense layers, trained on MultiMNIST" in offered
+    assert len(set(offered)) == len(offered), "names tell networks apart"
     assert not any("toys" in name for name in offered)
-    assert "matrix_capsnet_small-toys (stereo pairs)" in view.locator(".toolbar").first.inner_text()
+    assert (
+        "Matrix capsule network with EM routing, trained on toys (stereo pairs)"
+        in view.locator(".toolbar").first.inner_text()
+    )
     answer = visit.response_to("compare", lambda: first.select_option("matrix_capsnet_small-toys"))
-    assert second.locator("option").all_inner_texts() == ["pooled_cnn-toys"]
+    assert second.locator("option").all_inner_texts() == ["CNN with pooling, trained on toys"]
     assert [network["id"] for network in answer["networks"]] == [
         "matrix_capsnet_small-toys",
         "pooled_cnn-toys",
@@ -60,6 +64,9 @@ def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: 
     page.reload()
     visit.wait_idle()
     view.locator(".compared h2").last.wait_for()
-    assert view.locator(".compared h2").all_inner_texts() == ["capsnet_small-mnist", "shared_capsnet-mnist"]
+    assert view.locator(".compared h2").all_inner_texts() == [
+        "Capsule network with dynamic routing, trained on MNIST",
+        "Capsule network with shared weights, trained on MNIST",
+    ]
     assert visit.errors == []
     page.close()

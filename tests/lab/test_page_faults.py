@@ -14,6 +14,7 @@ from support.color_vision import EYES, color_difference
 from torchcaps import lab as lab_package
 from torchcaps.lab.schemas import ClustersRequest
 from torchcaps.lab.views import clusters
+from torchcaps.lab.views.votes import TWINS
 
 pytest_plugins = ["support.browser_fixtures"]
 
@@ -35,9 +36,10 @@ def test_votes_shows_the_measure_of_each_routing_on_a_numbered_axis(visit: Visit
     view = visit.open("votes")
     for routing, measure in (("EM", "log density"), ("k-means", "cosine"), ("Dynamic", "scalar product")):
         visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
-        axis = view.locator(".strips").first.locator(".grid text").all_text_contents()
-        assert measure in axis[-1]
-        numbers = [float(text.replace("−", "-")) for text in axis[:-1]]
+        picture = view.locator(".strips").first
+        assert measure in picture.locator(".axis-title").text_content()
+        axis = picture.locator('.grid text[text-anchor="middle"]').all_text_contents()
+        numbers = [float(text.replace("−", "-")) for text in axis]
         assert len(numbers) >= 3
         assert numbers == sorted(numbers)
 
@@ -62,20 +64,55 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
 @pytest.mark.parametrize(
     ("name", "models"),
     [
-        ("draw", ["capsnet_small"]),
-        ("tweak", ["capsnet_small"]),
-        ("overlap", ["capsnet_small", "capsnet_cnn"]),
-        ("votes", ["capsnet_small", *["capsule_head"] * 4]),
-        ("toy", ["matrix_capsnet_small", "pooled_cnn"]),
-        ("attack", ["shared_capsnet", "pooled_cnn"]),
-        ("parts", ["parts_capsnet", "parts_cnn"]),
+        ("draw", ["capsnet_small-mnist"]),
+        ("tweak", ["capsnet_small-mnist"]),
+        ("overlap", ["capsnet_small-multimnist", "capsnet_cnn-multimnist"]),
+        ("votes", ["capsnet_small-mnist", *(f"capsule_head-mnist-twin-{name}" for name in TWINS)]),
+        ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
+        ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
+        ("parts", ["parts_capsnet-shapes", "parts_cnn-shapes"]),
+        ("compare", ["capsnet_small-mnist", "pooled_cnn-mnist"]),
     ],
 )
 def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:
+    """A plain name and the size at once; the name in the library and the recipe after a click."""
     view = visit.open(name)
-    lines = [line for line in view.locator(".network").all_inner_texts() if line]
-    assert [line.split(" ")[0] for line in lines] == models
-    assert all("weights" in line for line in lines)
+    networks = view.locator(".network:visible")
+    networks.nth(len(models) - 1).wait_for()
+    status = {
+        model["id"]: model
+        for model in visit.page.evaluate("fetch('api/status').then((r) => r.json())")["models"]
+    }
+    assert networks.count() == len(models)
+    for network, model in zip(networks.all(), models, strict=True):
+        line = network.inner_text()
+        assert re.match(r"(Matrix capsule|Capsule) network |CNN |Twin with ", line), line
+        assert "weights" in line
+        assert "_" not in line
+        network.locator("summary").click()
+        text = network.locator("p").inner_text()
+        assert text == f"Name in the library: {model} · recipe {status[model]['recipe']}"
+
+
+def test_the_error_of_a_network_is_beside_its_name(visit: Visit) -> None:
+    def measured(route: Any) -> None:
+        answer = route.fetch().json()
+        for model in answer["models"]:
+            model["metrics"] = {"error": 0.0123, "count": 10000}
+        route.fulfill(json=answer)
+
+    visit.page.route("**/api/status", measured)
+    line = visit.open("draw").locator(".network").inner_text()
+    assert line.endswith("961K weights · 1.23% errors on 10,000 test images of MNIST")
+
+
+@pytest.mark.parametrize(
+    "name", ["draw", "tweak", "overlap", "votes", "parts", "toy", "clusters", "attack", "compare"]
+)
+def test_no_identifier_is_shown_before_it_is_asked_for(visit: Visit, name: str) -> None:
+    visit.open(name)
+    text = visit.page.locator("body").inner_text()
+    assert re.findall(r"\w+_\w+|\bkernels?\b|mnist-\w+", text) == []
 
 
 def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:

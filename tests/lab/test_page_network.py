@@ -11,6 +11,7 @@ from support.browser import THUMBNAIL, Visit
 pytest_plugins = ["support.browser_fixtures"]
 
 STAGES = ["Image", "Convolution", "Primary capsules", "Votes", "Routing", "Digit capsules", "Decoder"]
+COLUMNS = 3  # grids of primary capsules side by side
 CELL, GAP = 6, 1  # cells of a grid of primary capsules, and between two grids
 
 
@@ -23,10 +24,10 @@ def visit(browser: Any, lab: str) -> Iterator[Visit]:
 
 def place_of(row: int, column: int, kind: int) -> dict[str, float]:
     """The middle of a primary capsule in the picture of its stage, as shares of its size."""
-    width, height = 4 * (CELL + GAP) - GAP, 2 * (CELL + GAP) - GAP
+    width = height = COLUMNS * (CELL + GAP) - GAP
     return {
-        "x": (kind % 4 * (CELL + GAP) + column + 0.5) / width,
-        "y": (kind // 4 * (CELL + GAP) + row + 0.5) / height,
+        "x": (kind % COLUMNS * (CELL + GAP) + column + 0.5) / width,
+        "y": (kind // COLUMNS * (CELL + GAP) + row + 0.5) / height,
     }
 
 
@@ -124,3 +125,29 @@ def test_the_network_and_one_capsule_are_in_sight(visit: Visit) -> None:
     view = visit.open("draw")
     table = view.locator(".vote-table").bounding_box()
     assert table["y"] + table["height"] <= 900
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 390])
+def test_arrows_lead_from_each_stage_to_the_next(browser: Any, lab: str, width: int) -> None:
+    """In one row, or on a phone in one column: no stage begins a new row without an arrow to it."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    view = Visit(page, lab, "flow").open("draw")
+    stages = view.locator(".network-strip li")
+    assert stages.count() == len(STAGES)
+    along, across = ("x", "y") if width > 900 else ("y", "x")
+    size = {"x": "width", "y": "height"}
+    pictures = [stage.locator("canvas, svg").first.bounding_box() for stage in stages.all()]
+    for before, stage, picture in zip(pictures, stages.all()[1:], pictures[1:], strict=False):
+        arrow = stage.locator(".flow").bounding_box()
+        assert before[along] + before[size[along]] <= arrow[along] + 1
+        assert arrow[along] + arrow[size[along]] <= picture[along] + 1
+        middle = arrow[across] + arrow[size[across]] / 2
+        for box in (before, picture):
+            assert box[across] <= middle <= box[across] + box[size[across]], "the arrow points at the picture"
+    assert stages.first.locator(".flow").count() == 0
+    for stage in stages.all():  # nothing lies over its neighbor
+        inner = stage.locator("b, .stage-text").evaluate_all(
+            "all => all.map((one) => one.scrollWidth - one.clientWidth)"
+        )
+        assert max(inner) <= 1, stage.inner_text()
+    page.close()

@@ -130,10 +130,10 @@ def test_clusters(visit: Visit) -> None:
     view = visit.open("clusters")
     count, plane = int(headline(view).split()[0]), view.locator(".plane")
     visit.response_to("clusters", lambda: plane.click(position={"x": 40, "y": 30}))
-    assert headline(view) == f"{count + 1} points"
+    assert headline(view) == f"{count + 1} votes"
     plane.press("ArrowUp")
     visit.response_to("clusters", lambda: plane.press("Enter"))
-    assert headline(view) == f"{count + 2} points"
+    assert headline(view) == f"{count + 2} votes"
     visit.response_to("clusters", view.get_by_role("button", name="A cross").click)
     crosses = view.locator(".means path")
     last = crosses.first.get_attribute("d")
@@ -145,9 +145,9 @@ def test_clusters(visit: Visit) -> None:
         visit.response_to("clusters", view.get_by_text(kind, exact=True).click)
     assert view.locator(".ellipses ellipse").count() == 0, "k-means has no covariance"
     view.get_by_role("button", name="Clear").click()
-    assert headline(view) == "0 points"
+    assert headline(view) == "0 votes"
     plane.click(position={"x": 40, "y": 30})
-    assert headline(view) == "1 point"
+    assert headline(view) == "1 vote"
     visit.response_to("clusters", lambda: plane.click(position={"x": 90, "y": 60}))
     parts = re.findall(r"[\d.]+", view.locator(".verdict .words").inner_text())
     assert sum(map(float, parts)) == pytest.approx(2), "the counts add up"

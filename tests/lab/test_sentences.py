@@ -3,6 +3,7 @@
 from base64 import b64decode
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -245,6 +246,27 @@ def test_k_means_assigns_each_point_to_the_nearest_mean() -> None:
         assert (chosen <= distance.min(1) + 1e-3).all()
 
 
+@pytest.mark.parametrize("kind", ["full", "diagonal", "spherical", "fixed"])
+def test_an_iteration_of_em_shares_the_votes_and_then_fits_the_ellipses(kind: str) -> None:
+    """ "E step: each vote is shared by the density … times …", "M step: each ellipse takes the mean …"."""
+    random = np.random.default_rng(0)
+    for seed in range(COUNT):
+        points = np.concatenate([random.normal(center, 0.2, (20, 2)) for center in ((-0.5, 0), (0.5, 0.3))])
+        request = schemas.ClustersRequest(
+            points=points.round(3).tolist(), clusters=2, kind=kind, iterations=4, seed=seed
+        )  # type: ignore[arg-type]
+        steps, votes_of = clusters.fit(request).iterations, torch.tensor(request.points)
+        for before, after in pairwise(steps):
+            gaussians = torch.distributions.MultivariateNormal(
+                torch.tensor(before.means), torch.tensor(before.covariances)
+            )
+            density = gaussians.log_prob(votes_of[:, None]).exp() * torch.tensor(before.mass)
+            shared = torch.tensor(after.assignment)
+            torch.testing.assert_close(density / density.sum(1, keepdim=True), shared, atol=0.02, rtol=0)
+            middle = shared.T @ votes_of / shared.sum(0)[:, None]
+            torch.testing.assert_close(torch.tensor(after.means), middle, atol=0.01, rtol=0)
+
+
 def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
     """The four wholes of faces: five scrambles each, at two places."""
     kept = gone = 0
@@ -261,7 +283,7 @@ def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
 
 
 def test_the_capsule_that_is_shown_sends_most_to_the_answer(store: ModelStore) -> None:
-    """ "It sends … % to …; an equal share would be 10 %", "purple: gets more", "in the end … gets more"."""
+    """ "It sends … % to …; an equal share would be 10 %", "in the end … gets more"."""
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         response = draw.recognize(store, schemas.DrawRequest(image=digit.image))

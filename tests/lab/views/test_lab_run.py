@@ -108,6 +108,8 @@ def test_the_paths_and_maps_are_those_of_the_parse_tree(client: TestClient) -> N
         assert all(0 <= child["coupling"] <= 1 for child in node["children"])
     assert any(len(node["children"]) == 3 for node in answer["paths"])
     assert len(answer["maps"]) == len(answer["paths"])
+    low, high = answer["map_range"]
+    assert 0 < low <= high
     size = (image["image"]["height"], image["image"]["width"])
     assert all((each["mask"]["height"], each["mask"]["width"]) == size for each in answer["maps"])
 

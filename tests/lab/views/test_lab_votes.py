@@ -1,13 +1,14 @@
 """The agreement that is shown is the one that decides the couplings of the next iteration."""
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.views.votes import CHOICES, TWINS, Choice, coupling_of, route_image
+from torchcaps.lab.views.votes import CHOICES, TWINS, Choice, best_classes, coupling_of, route_image
 from torchcaps.routing import Routing
 
 
@@ -77,4 +78,25 @@ def test_twins_are_routed_as_each_was_trained(
         scores = network.model(network.prepare(seven)).scores[0].detach()
         last = torch.tensor(twin["iterations"][-1]["activation"])
         torch.testing.assert_close(last, scores, atol=2e-4, rtol=1e-3)
-        assert twin["shown"][0] == int(scores.argmax())
+        largest = torch.stack(
+            [coupling_of(step) for step in route_image(store, TWINS[twin["routing"]], seven).steps]
+        )
+        typical = [step["typical"] for step in twin["iterations"]]
+        torch.testing.assert_close(torch.tensor(typical), largest.amax(2).median(1).values, atol=1e-3, rtol=0)
+
+
+class Last(NamedTuple):
+    """What `best_classes` reads of a routed image: the activations of the last iteration."""
+
+    activations: list[float]
+
+    @property
+    def steps(self) -> list[Any]:
+        return [SimpleNamespace(activation=torch.tensor([[self.activations]]))]
+
+
+def test_all_twins_show_the_answers_and_then_the_rivals_of_all() -> None:
+    agree = [Last([0.1, 0.9, 0.5, 0.3, 0.0]), Last([0.2, 0.8, 0.1, 0.4, 0.0])]
+    assert best_classes(agree) == [1, 3, 2], "of two rivals, the one with the better ranks"  # type: ignore[arg-type]
+    differ = [Last([0.9, 0.2, 0.8, 0.0]), Last([0.9, 0.2, 0.8, 0.0]), Last([0.0, 0.7, 0.6, 0.1])]
+    assert best_classes(differ) == [0, 1, 2], "an answer comes before a rival"  # type: ignore[arg-type]

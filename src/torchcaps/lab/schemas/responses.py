@@ -160,7 +160,7 @@ class VotesIteration(Response):
 
     `activation`, `agreement` (the mean over all votes, by weight) and `share` (of all weight) have one number
     for each class. `agreements` and `couplings` have a row for each shown class, with one number for each
-    child capsule.
+    child capsule. `typical` is what the median child sends to the class that gets most of it.
     """
 
     activation: Row
@@ -168,6 +168,7 @@ class VotesIteration(Response):
     share: Row
     agreements: Matrix
     couplings: Matrix
+    typical: float
 
 
 class VotesResponse(Response):
@@ -185,7 +186,7 @@ class VotesResponse(Response):
 
 
 class TwinsResponse(Response):
-    """The same for each of several networks that differ in their routing."""
+    """The same for each of several networks that differ in their routing; all show the same classes."""
 
     twins: list[VotesResponse]
 

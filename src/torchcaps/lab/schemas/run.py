@@ -106,6 +106,7 @@ class RunImageResponse(Response):
     """What the network of the run says about an image.
 
     `activations` and `norms` are those of the class capsules and their poses; `null` for a CNN.
+    `map_range` is what masks of 0 and of 1 stand for.
     """
 
     seen: PackedImage
@@ -116,4 +117,5 @@ class RunImageResponse(Response):
     pose_dim: int | None
     paths: list[PathNode]
     maps: list[ClassMap]
+    map_range: Row | None
     reconstruction: PackedImage | None

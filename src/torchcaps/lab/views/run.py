@@ -79,6 +79,7 @@ def read(run: LabRun, request: RunImageRequest) -> RunImageResponse:
     if capsules is not None and network.model.decoder is not None:
         reconstruction = network.model.reconstruct(capsules, scores.argmax().reshape(1))[0]
     tree = parse_tree(network.model, prepared, Names.of_card(network.card))
+    maps, map_range = ([], None) if tree is None else class_maps(tree)
     return RunImageResponse(
         seen=PackedImage.of(seen),
         best=int(scores.argmax()),
@@ -87,7 +88,8 @@ def read(run: LabRun, request: RunImageRequest) -> RunImageResponse:
         norms=None if capsules is None else to_list(capsules.pose[0].norm(dim=-1)),
         pose_dim=None if capsules is None else capsules.pose.shape[-1],
         paths=[] if tree is None else [describe_node(node) for node in (*tree.roots, *tree.loose)],
-        maps=[] if tree is None else class_maps(tree),
+        maps=maps,
+        map_range=map_range,
         reconstruction=None if reconstruction is None else PackedImage.of(reconstruction),
     )
 
@@ -126,14 +128,15 @@ def describe_node(node: Node) -> PathNode:
     )
 
 
-def class_maps(tree: ParseTree) -> list[ClassMap]:
-    """The masks of the classes, from 0 for the least to 1 for the most that a place sends to any of them."""
+def class_maps(tree: ParseTree) -> tuple[list[ClassMap], list[float] | None]:
+    """The masks of the classes, from 0 for the least to 1 for the most that a place sends; and these two."""
     found = [(node.type, node.mask) for node in tree.roots if node.mask is not None]
     covered = torch.cat([mask[mask > 0] for _, mask in found]) if found else torch.zeros(0)
     if not len(covered):
-        return []
+        return [], None
     low, high = covered.min(), covered.max()
-    return [
+    maps = [
         ClassMap(kind=kind, mask=PackedImage.of(((mask - low) / (high - low).clamp(min=1e-12)).unsqueeze(0)))
         for kind, mask in found
     ]
+    return maps, to_list(torch.stack([low, high]))

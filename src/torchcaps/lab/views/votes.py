@@ -79,29 +79,43 @@ class Routed(NamedTuple):
 def route(store: ModelStore, request: VotesRequest) -> VotesResponse:
     """Route the votes for a digit with one network."""
     choice = CHOICES[request.routing]
-    return describe(request.routing, choice, route_image(store, choice, request.image))
+    routed = route_image(store, choice, request.image)
+    return describe(request.routing, choice, routed, best_classes([routed]))
 
 
 @torch.no_grad()
 def compare(store: ModelStore, request: DrawRequest) -> TwinsResponse:
     """Route the votes for a digit with each of the twins."""
+    routed = [route_image(store, choice, request.image) for choice in TWINS.values()]
+    shown = best_classes(routed)
     return TwinsResponse(
         twins=[
-            describe(name, choice, route_image(store, choice, request.image))
-            for name, choice in TWINS.items()
+            describe(name, choice, each, shown)
+            for (name, choice), each in zip(TWINS.items(), routed, strict=True)
         ]
     )
 
 
-def describe(routing: str, choice: Choice, routed: Routed) -> VotesResponse:
-    """The agreements of all votes for the three best classes."""
-    shown = routed.steps[-1].activation[0, 0].argsort(descending=True)[:SHOWN_CLASSES]
+def best_classes(networks: list[Routed]) -> list[int]:
+    """The three classes that several networks find best together, by their last activations.
+
+    First the answers, those of most networks first, then the classes with the best mean rank.
+    """
+    activations = torch.stack([each.steps[-1].activation[0, 0] for each in networks])
+    wins = activations.argmax(1).bincount(minlength=activations.shape[1])
+    rank = activations.argsort(1, descending=True).argsort(1).float().mean(0)
+    order = sorted(range(len(rank)), key=lambda kind: (-int(wins[kind]), float(rank[kind])))
+    return order[:SHOWN_CLASSES]
+
+
+def describe(routing: str, choice: Choice, routed: Routed, shown: list[int]) -> VotesResponse:
+    """The agreements of all votes for the shown classes."""
     return VotesResponse(
         routing=routing,
         measure=choice.measure,
         model=choice.network[0],
         data=choice.network[1],
-        shown=shown.tolist(),
+        shown=shown,
         iterations=[
             VotesIteration(
                 activation=to_list(step.activation[0, 0]),
@@ -109,6 +123,7 @@ def describe(routing: str, choice: Choice, routed: Routed) -> VotesResponse:
                 share=to_list(routed.weight(step).sum(0) / routed.weight(step).sum()),
                 agreements=to_list(routed.agreement(step).T[shown], 3),
                 couplings=to_list(coupling_of(step).T[shown], 3),
+                typical=round(float(coupling_of(step).amax(1).median()), 4),
             )
             for step in routed.steps
         ],

@@ -87,10 +87,9 @@ async function show(name) {
 
 async function showVersion() {
   try {
-    const { version, kernels, models } = await get("api/status");
+    const { version, models } = await get("api/status");
     const networks = models.length === 1 ? t("1 trained network") : t("{count} trained networks", { count: models.length });
-    const code = kernels.startsWith("fused, ") ? t("fused, {instructions}", { instructions: kernels.slice(7) }) : kernels;
-    document.getElementById("about").textContent = `torchcaps ${version} · ${networks} · ${t("routing kernels: {code}", { code })}`;
+    document.getElementById("about").textContent = `torchcaps ${version} · ${networks}`;
   } catch (error) {
     reportError(error);
   }

@@ -5,12 +5,14 @@ import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
+import { numberText } from "../core/scale.js";
 import { unpack } from "../core/pixels.js";
 import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
+import { createColorBar } from "../widgets/color_bar.js";
 import { createLineChart } from "../widgets/line_chart.js";
 import { createSlider } from "../widgets/slider.js";
 
@@ -35,6 +37,7 @@ export function create(stage) {
     key,
     attacked: figure(createImage({ label: t("Attacked image for {network}", { network: names[key] }) }), t("Attacked image")),
     change: figure(createImage({ label: t("Change of each pixel"), smooth: false }), t("Change, amplified")),
+    bar: createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true }),
     verdict: createVerdict(),
     chart: createLineChart({
       label: t("{network}: score of the first prediction and of its strongest rival, against ε", { network: names[key] }),
@@ -45,6 +48,7 @@ export function create(stage) {
   let version = -1;
   let shown = null; // { response, image, images: { capsules, cnn } }
 
+  for (const { change, bar } of networks) change.element.append(bar.element);
   stage.append(
     h("div", { class: "w12 toolbar" }, original.element, method.element, h("div", { class: "tool grow" }, epsilon.element)),
     h("div", { class: "w12 result" }, headline.element, explanation),
@@ -80,12 +84,13 @@ export function create(stage) {
     const { response, image, images } = shown;
     const { epsilons } = response;
     const at = nearest(epsilons, epsilon.value);
-    for (const { key, attacked, change, verdict, chart, bars } of networks) {
+    for (const { key, attacked, change, bar, verdict, chart, bars } of networks) {
       const { before, after, scores, changes_at: changesAt } = response[key];
       const rivals = scores.map((row) => strongest(row, before));
       const now = images[key][at];
       attacked.draw(ink(now));
       change.draw(signed(relativeChange(now, image, epsilons[at])));
+      bar.show(numberText(-epsilons[at], 2), "0", numberText(epsilons[at], 2));
       const changed = before !== after[at];
       bars.update(scores[at], { [after[at]]: changed ? "var(--second)" : "var(--accent)" }, scores[0]);
       verdict.set(changed ? `${before} → ${after[at]}` : String(after[at]),

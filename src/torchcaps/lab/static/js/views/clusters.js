@@ -1,7 +1,7 @@
 // View 6: the routing algorithms as clustering in the plane.
 
 import { latestOnly } from "../core/api.js";
-import { button, card, h } from "../core/dom.js";
+import { button, card, h, svg } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { numberText } from "../core/scale.js";
@@ -34,17 +34,22 @@ export function create(stage) {
   let showLast = true;
 
   const plane = createPlane({
-    label: t("Points and clusters: click, or use the arrow keys and Enter, to add a point"), onAdd: add,
+    label: t("Votes and parent capsules: click, or use the arrow keys and Enter, to add a vote"), onAdd: add,
   });
   const player = createPlayer({ label: t("Iteration"), delay: 350, onChange: draw });
   const curve = createLineChart({
-    label: t("Log-likelihood per point in each iteration"), xTitle: t("iteration"), height: 150, onPick: (index) => { player.stop(); player.goTo(index); },
+    label: t("Log-likelihood per vote in each iteration"), xTitle: t("iteration"), height: 150, onPick: (index) => { player.stop(); player.goTo(index); },
   });
   const verdict = createVerdict();
   const description = h("p", { class: "soft small" }, "");
-  const rings = h("p", { class: "soft small" }, t("Rings: one and two standard deviations around each mean."));
+  const happened = h("p", { class: "small" });
+  const key = (text, ...marks) => h("span", {}, svg("svg", { viewBox: "0 0 26 14", "aria-hidden": "true" }, ...marks), text);
+  const rings = key(t("Ellipses: one and two standard deviations"), svg("ellipse", { cx: 13, cy: 7, rx: 6, ry: 3 }), svg("ellipse", { cx: 13, cy: 7, rx: 12, ry: 6, class: "outer" }));
+  const legend = h("p", { class: "plane-key soft small" },
+    key(t("Point: one vote; color and shape: its capsule"), svg("circle", { cx: 6, cy: 7, r: 4, class: "dot" }), svg("rect", { x: 15, y: 3, width: 8, height: 8, class: "dot" })),
+    key(t("Cross: the mean of its votes, the capsule's pose"), svg("path", { d: "M7 7h12M13 1v12" })), rings);
   const kind = createChoices({ label: t("Covariance of the clusters"), options: KINDS.map(([name, label]) => [name, t(label)]), value: settingOf("clusters", "kind", Object.keys(DESCRIPTIONS), "full"), onChange: kindChanged });
-  const clusters = createSlider({ label: t("Clusters"), min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
+  const clusters = createSlider({ label: t("Parent capsules"), min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
   const sigma = createSlider({
     label: "σ", min: 0.02, max: 1, step: 0.01, value: numberOf("clusters", "sigma", [0.02, 1], 0.2), format: (value) => value.toFixed(2), onInput: refit,
   });
@@ -52,12 +57,13 @@ export function create(stage) {
   const sets = h("div", { class: "row" }, SET_NAMES.map((name) => button(t(name), () => load(name))));
 
   stage.append(
-    h("div", { class: "w12 toolbar" }, kind.element, description),
-    card("w8 wide-first", t("The plane"), t("click to add a point"), verdict.element, plane.element, rings, player.element),
-    card("w4 wide-first", t("Points and clusters"), null,
+    h("div", { class: "w12 toolbar" }, h("span", { class: "small soft" }, t("Shape of a capsule's ellipse")), kind.element, description),
+    card("w8 wide-first", t("Votes and parent capsules"), t("click to add a vote"), h("div", { class: "row between" }, verdict.element, player.element), happened, legend, plane.element,
+      h("p", { class: "soft small" }, t("The code is that of EM and k-means routing, where votes have more than two numbers. Of twelve starts, the best fit is shown. Dynamic routing is not in this plane: it compares by the scalar product, not by the distance."))),
+    card("w4 wide-first", t("Settings"), null,
       clusters.element, sigma.element, iterations.element,
       h("div", { class: "row" }, button(t("New start"), restart, "main"), button(t("Undo"), undo), button(t("Clear"), clear)),
-      h("p", { class: "small soft" }, t("Point sets")), sets, curve.element),
+      h("p", { class: "small soft" }, t("Sets of votes")), sets, curve.element),
   );
   describeKind();
   verdict.element.classList.add("plain"); // a count, not an answer of a network
@@ -86,11 +92,20 @@ export function create(stage) {
   function draw(index) {
     const step = steps[index] ?? null;
     const fits = step?.assignment.length === points.length;
-    plane.draw(points, fits ? step : null);
-    const sizes = fits ? describe(step, clusterSizes(step, points.length)) : "";
+    const sizes = fits ? clusterSizes(step, points.length) : [];
+    plane.draw(points, fits ? step : null, sizes.map((size, cluster) => t("capsule {number}: {size} votes", { number: cluster + 1, size })));
+    happened.textContent = fits ? t(index === 0 ? "Iteration 1, from a first guess: each vote is shared among capsules that start at {count} of the votes." : whatHappens(), { index: index + 1, before: index, count: clusters.value }) : "";
     showCurve(fits ? steps.map((each) => each.log_likelihood) : [], index);
-    verdict.set(points.length === 1 ? t("1 point") : t("{count} points", { count: points.length }),
-      points.length < 2 ? t("add two or more") : sizes);
+    verdict.set(points.length === 1 ? t("1 vote") : t("{count} votes", { count: points.length }),
+      points.length < 2 ? t("add two or more") : fits ? t("in parent capsules of {sizes}", { sizes: sizes.join(" + ") }) : "");
+  }
+
+  // In the iterations after the first.
+  function whatHappens() {
+    if (kind.value === "kmeans") return "Iteration {index}: each vote goes to the capsule whose mean of iteration {before} is nearest, then each mean moves to the middle of its votes.";
+    return kind.value === "fixed"
+      ? "Iteration {index}, E step: each vote is shared by the density of each circle at the vote, times the circle's part of all votes. M step: each circle moves to the mean of its votes."
+      : "Iteration {index}, E step: each vote is shared by the density of each ellipse at the vote, times the ellipse's part of all votes. M step: each ellipse takes the mean and the spread of its votes.";
   }
 
   function showCurve(values, index) {
@@ -98,8 +113,8 @@ export function create(stage) {
     if (curve.element.hidden) return;
     curve.show({
       x: values.map((_, step) => step + 1), at: Math.min(index, values.length - 1),
-      lines: [{ name: t("log-likelihood per point"), values, kind: "only" }],
-      describe: (step) => t("iteration {index}: log-likelihood {value} per point", { index: step + 1, value: numberText(values[step], 3) }),
+      lines: [{ name: t("log-likelihood per vote"), values, kind: "only" }],
+      describe: (step) => t("iteration {index}: log-likelihood {value} per vote", { index: step + 1, value: numberText(values[step], 3) }),
     });
   }
 
@@ -165,19 +180,14 @@ function clusterOf(shares) {
   return most > 0 ? shares.indexOf(most) + 1 : 0;
 }
 
-function describe({ log_likelihood: likelihood }, sizes) {
-  if (likelihood === null) return t("in clusters of {sizes}", { sizes });
-  return t("in clusters of {sizes}; log-likelihood {value} per point", { sizes, value: numberText(likelihood, 2) });
-}
-
-// The number of points in each cluster, rounded so that the sum is right: to integers if possible, else to tenths.
+// The number of points in each cluster, as texts, rounded so that the sum is right: to integers if possible, else to tenths.
 function clusterSizes({ assignment, mass }, total) {
   const shares = mass.map((_, cluster) => assignment.reduce((sum, row) => sum + row[cluster], 0));
   const rounded = shares.map(Math.round);
-  if (rounded.reduce((sum, size) => sum + size, 0) === total) return rounded.join(" + ");
+  if (rounded.reduce((sum, size) => sum + size, 0) === total) return rounded.map(String);
   const tenths = shares.map((share) => Math.floor(share * 10));
   const rest = total * 10 - tenths.reduce((sum, part) => sum + part, 0);
   const nearest = shares.map((share, cluster) => [share * 10 - tenths[cluster], cluster]).sort(([a], [b]) => b - a);
   for (const [, cluster] of nearest.slice(0, Math.max(0, rest))) tenths[cluster] += 1;
-  return tenths.map((part) => (part / 10).toFixed(1)).join(" + ");
+  return tenths.map((part) => (part / 10).toFixed(1));
 }

@@ -4,11 +4,13 @@ import { getCached, latestOnly, reportError } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { networkText } from "../core/networks.js";
+import { fullName, networkDetails } from "../core/networks.js";
+import { numberText } from "../core/scale.js";
 import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createChoices } from "../widgets/choices.js";
+import { createColorBar } from "../widgets/color_bar.js";
 import { change, createPicture, createPictureThumbs, packGray, photo } from "../widgets/packed_picture.js";
 import { createSlider } from "../widgets/slider.js";
 
@@ -86,14 +88,14 @@ export async function create(stage) {
     const kind = kindText(first.in_channels);
     const others = models.filter((model) => model.in_channels !== first.in_channels);
     reason.textContent = chosen[1] === null
-      ? t("No other network here reads {kind}, as {name} does.", { kind, name: first.id })
+      ? t("No other network here reads {kind}, as {name} does.", { kind, name: fullName(first) })
       : others.length ? t("{name} reads {kind}. Not offered beside it, because they read other images: {others}.", {
-        name: first.id, kind, others: others.map((model) => `${model.id} (${kindText(model.in_channels)})`).join(", "),
+        name: fullName(first), kind, others: others.map((model) => `${fullName(model)} (${kindText(model.in_channels)})`).join("; "),
       }) : "";
     results = chosen[1] === null ? [] : chosen.map((id) => createSide(find(id)));
     sides.replaceChildren(...results.map((each) => each.element));
     verdicts.replaceChildren(...results.map((each, side) =>
-      h("div", {}, h("span", { class: "small soft" }, chosen[side] === "run" ? t("your run") : chosen[side]), each.verdict)));
+      h("div", {}, h("span", { class: "small soft" }, fullName(find(chosen[side]))), each.verdict)));
     const stereo = first.in_channels === 2;
     toy.element.hidden = !stereo;
     thumbs.element.hidden = source.hidden = stereo;
@@ -158,7 +160,7 @@ export async function create(stage) {
 }
 
 function option(model, selected) {
-  return h("option", { value: model.id, selected: model.id === selected }, model.id === "run" ? t("your run") : model.id);
+  return h("option", { value: model.id, selected: model.id === selected, title: model.id }, fullName(model));
 }
 
 function kindText(channels) {
@@ -173,13 +175,15 @@ function createSide(network) {
   const attacked = createPicture({ label: t("Attacked image") });
   const difference = createPicture({ label: t("Change of each pixel") });
   const labels = network.classes.map((name) => t(name));
-  const bars = createBars({ labels, label: t("Scores of {name}", { name: network.id }) });
+  const bars = createBars({ labels, label: t("Scores of {name}", { name: fullName(network) }) });
   const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
   const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
     h("figure", {}, picture.element, captions[index]));
-  const element = card("w6 result compared", network.id === "run" ? t("Your run") : network.id, t(MEANINGS[network.scores]), bars.element,
+  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), bars.element,
     h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure),
-    h("p", { class: "network" }, networkText(network)));
+    networkDetails(network).element);
+  const bar = createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true });
+  changeFigure.append(bar.element);
   captions[0].textContent = t("What the network gets");
   captions[1].textContent = t("Reconstruction from the capsule of the best class");
   captions[3].textContent = t("Change: purple brighter, green darker");
@@ -199,6 +203,7 @@ function createSide(network) {
     }
     attacked.draw(photo(after.image));
     difference.draw(change(result.seen, after.image, epsilon));
+    bar.show(numberText(-epsilon, 2), "0", numberText(epsilon, 2));
     captions[2].textContent = t("After {attack} with ε = {epsilon}", { attack: attack.toUpperCase(), epsilon: epsilon.toFixed(2) });
     const changed = after.best !== best;
     verdict.set(changed ? `${name(best)} → ${name(after.best)}` : name(best), t("{before} before the attack, {after} after it", {

@@ -55,18 +55,19 @@ export async function create(stage) {
   let shown = null; // the image and the response that the view shows
 
   stage.append(
-    h("div", { class: "w4 stack pad-stack" },
+    h("div", { class: "w3 stack pad-stack" },
       card("pad-card", t("Your digit"), t("drawing replaces the example"), verdict.element,
         pad.element,
         h("div", { class: "row" },
           button(t("Undo"), pad.undo), button(t("Clear"), pad.clear), button(t("Open image"), () => file.click()), file,
           button(t("More examples"), moreExamples)),
         thumbs.element, h("p", { class: "soft small" }, t("You can also paste or drop an image here."))),
-      card("result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element)),
-    h("div", { class: "w8 stack wide-first" },
+      createTourCard()),
+    h("div", { class: "w9 stack wide-first" },
       card("result strip-card", t("The network"), t("every stage with the values of your digit; click a stage to open its view"), strip.element,
-        h("h3", {}, t("One primary capsule and its votes"), h("span", { class: "soft" }, t("purple: above 0, green: below 0; point at a primary capsule to see another"))), detail.element),
-      h("div", { class: "under-strip" }, createTourCard(),
+        h("h3", {}, t("One primary capsule and its votes"), h("span", { class: "soft" }, t("point at a primary capsule to see another"))), detail.element),
+      h("div", { class: "under-strip" },
+        card("result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
         card("result", t("Reconstruction"), t("drawn from 16 numbers"), h("div", { class: "pair" }, input.element, output.element)))),
     card("w12 result coupling-card", t("Couplings"), t("how much each position sends to each digit"), couplings.element),
   );

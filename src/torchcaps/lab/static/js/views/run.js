@@ -4,9 +4,10 @@ import { ConnectionError, get, latestOnly, reportError, RETRY_DELAY } from "../c
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { networkText } from "../core/networks.js";
+import { networkDetails } from "../core/networks.js";
 import { numberText } from "../core/scale.js";
 import { createBars } from "../widgets/bars.js";
+import { createColorBar } from "../widgets/color_bar.js";
 import { createPad } from "../widgets/drawing_pad.js";
 import { createPicture, createPictureThumbs, masked, packGray, photo } from "../widgets/packed_picture.js";
 import { createRunCurves } from "./run_curves.js";
@@ -19,7 +20,7 @@ const MAX_BARS = 20; // of many classes, those with the highest scores
 export async function create(stage) {
   const curves = createRunCurves();
   const state = createVerdict();
-  const facts = h("p", { class: "network" });
+  const facts = networkDetails();
   const panel = h("div", { class: "world" });
   let info = null;
   let weights = null; // the step of the weights that are shown
@@ -27,7 +28,7 @@ export async function create(stage) {
   let visible = false;
   let place = { next: 0, session: 0 };
 
-  stage.append(card("w12", t("Training"), null, state.element, curves.element, facts), panel);
+  stage.append(card("w12", t("Training"), null, state.element, curves.element, facts.element), panel);
   const notice = createNotice(panel);
   const reader = createReader(panel, notice);
 
@@ -40,7 +41,7 @@ export async function create(stage) {
     const first = weights === null;
     weights = info.step;
     const { models } = await get("api/status");
-    facts.textContent = [t("Weights of step {step}", { step: (info.step ?? 0).toLocaleString("en") }), networkText(models.find((model) => model.id === "run"))].join(" · ");
+    facts.show(models.find((model) => model.id === "run"), [t("Weights of step {step}", { step: (info.step ?? 0).toLocaleString("en") })]);
     if (first) await reader.open(info);
     else reader.again();
   }
@@ -90,8 +91,9 @@ function createReader(panel, notice) {
   const capsules = h("div", {});
   const maps = h("div", { class: "run-maps" });
   const mapText = h("p", { class: "soft small" }, t("Color: how much each place of the image sends to the class, from the least to the most. Below: the capsules that send most."));
+  const bar = createColorBar({ label: t("How much a place sends"), kind: "above" });
   const paths = h("ul", { class: "tree", "aria-label": t("Capsules that send most") });
-  const couplingCard = card("w8 result wide-first", t("Couplings"), t("which capsules send to the classes"), maps, mapText, paths);
+  const couplingCard = card("w8 result wide-first", t("Couplings"), t("which capsules send to the classes"), maps, bar.element, mapText, paths);
   const meaning = h("p", { class: "soft small" });
   let classes = [];
   let last = null; // the body of the last request
@@ -162,9 +164,10 @@ function createReader(panel, notice) {
       barsOf(t("Lengths of the class capsules"), norms, best, Math.max(1, ...norms)));
   }
 
-  function showCouplings({ seen: image, maps: masks, paths: nodes }) {
+  function showCouplings({ seen: image, maps: masks, map_range: range, paths: nodes }) {
     couplingCard.hidden = !masks.length && !nodes.length;
-    mapText.hidden = !masks.length;
+    mapText.hidden = bar.element.hidden = !masks.length;
+    if (range) bar.show(numberText(range[0], 3), numberText(range[1], 3));
     maps.replaceChildren(...masks.map(({ kind, mask }) => {
       const picture = createPicture({ label: t("Where {name} gets its votes from", { name: classes[kind] }), resolution: 196 });
       const fits = mask.height === image.height && mask.width === image.width;

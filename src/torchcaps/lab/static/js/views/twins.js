@@ -6,83 +6,101 @@ import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { createLineChart } from "../widgets/line_chart.js";
 import { createPlayer } from "../widgets/player.js";
-import { createStrips } from "../widgets/strips.js";
+import { createStrips, equalShares, isBounded, mostOf, rangeOf } from "../widgets/strips.js";
 
 export const ROUTINGS = [["dynamic", "Dynamic"], ["em", "EM"], ["kmeans", "k-means"], ["heinsen", "Heinsen"]];
 
-// Products and cosines of votes have a lower bound, log densities have none.
-export function isBounded({ measure }) {
-  return measure !== "log density";
-}
-
 export function createTwins() {
   const headline = createVerdict();
+  const conclusion = h("p", { class: "conclusion" });
   const player = createPlayer({ label: t("Iteration of the twins"), onChange: draw });
-  const cards = ROUTINGS.map(([key, label]) => [key, t(label)]).map(([key, name]) => ({
-    key,
+  const chart = createLineChart({
+    label: t("What the answer gets with each routing, in each iteration"),
+    xTitle: t("iteration"), y: [0, 10], height: 190, format: (value) => `${value} ×`, onPick: (index) => { player.stop(); player.goTo(index); },
+  });
+  const cards = ROUTINGS.map(([, label]) => t(label)).map((name) => ({
     name,
     verdict: createVerdict(),
-    strips: createStrips(t("{routing}: agreement of each vote with the three best digits", { routing: name })),
-    chart: createLineChart({
-      label: t("{routing}: share of the weight that the two best digits get, in each iteration", { routing: name }),
-      xTitle: t("iteration"), y: [0, 1], height: 150, onPick: (index) => { player.stop(); player.goTo(index); },
-    }),
+    strips: createStrips(t("{routing}: agreement of each vote with three digits", { routing: name })),
     network: networkLine(),
   }));
   let twins = null;
 
   const elements = [
     h("div", { class: "w12 twins-head result" }, h("h2", {}, t("Four twins, trained with one routing each")),
-      h("p", { class: "soft" }, t("The same network, images and number of training steps; only the routing and the poses that it works with differ. Each has its own measure of agreement, so compare the axes before the dots.")),
-      headline.element, player.element),
-    ...cards.map(({ name, verdict, strips, chart, network }) =>
-      card("w6 result twin", name, null, verdict.element, strips.element, chart.element, network.element)),
+      h("p", { class: "soft" }, t("The same network, images and number of training steps; only the routing and the poses that it works with differ. All four pictures show the same three digits and the same vertical axis. Each routing has its own measure of agreement on the other axis."))),
+    card("w12 result twins-card", t("What differs"), t("what the answer gets, in times an equal share"), headline.element, conclusion, chart.element, player.element),
+    ...cards.map(({ name, verdict, strips, network }) =>
+      card("w6 result twin", name, null, verdict.element, strips.element, network.element)),
   ];
 
   function load(response) {
     twins = response.twins;
-    const winners = twins.map((twin) => twin.shown[0]);
+    const most = mostOf(twins);
     cards.forEach(({ strips, network }, index) => {
-      strips.load({ ...twins[index], measure: t(twins[index].measure), bounded: isBounded(twins[index]) });
-      network.show(twins[index].model, twins[index].data);
+      const { measure, model, data } = twins[index];
+      const range = rangeOf(twins.filter((twin) => twin.measure === measure));
+      strips.load({ ...twins[index], measure: t(measure), bounded: isBounded(twins[index]), range, most });
+      network.show(model, data);
     });
-    headline.set(...describeWinners(winners));
+    headline.set(...describeWinners(twins));
+    conclusion.textContent = conclude(twins);
     const count = twins[0].iterations.length;
     player.load(count, count - 1);
   }
 
   function draw(at) {
     if (!twins) return;
-    cards.forEach(({ verdict, strips, chart }, index) => {
-      const { shown: [best, second], iterations } = twins[index];
-      const step = iterations[at];
+    const [digit] = twins[0].shown;
+    const gets = ({ iterations }) => iterations.map((step) => equalShares(step, step.share[digit]));
+    cards.forEach(({ verdict, strips }, index) => {
+      const step = twins[index].iterations[at];
       const winner = step.activation.indexOf(Math.max(...step.activation));
-      const share = (digit) => iterations.map((each) => each.share[digit]);
       strips.show(step);
-      verdict.set(String(winner), t("activation {activation} in iteration {index}; {share} % of the weight", {
-        activation: step.activation[winner].toFixed(2), index: at + 1, share: Math.round(step.share[winner] * 100),
+      verdict.set(String(winner), t("activation {activation} in iteration {index}; a typical part sends {typical} % to one digit", {
+        activation: step.activation[winner].toFixed(2), index: at + 1, typical: Math.round(step.typical * 100),
       }));
-      chart.show({
-        x: iterations.map((_, iteration) => iteration + 1),
-        at,
-        lines: [
-          { name: t("weight sent to {digit}", { digit: best }), values: share(best), kind: "one" },
-          { name: t("to {digit}", { digit: second }), values: share(second), kind: "two" },
-        ],
-        describe: (iteration) => t("iteration {index}: {best} gets {first} %, {second} gets {other} %", {
-          index: iteration + 1, best, second, first: Math.round(share(best)[iteration] * 100), other: Math.round(share(second)[iteration] * 100),
-        }),
-      });
+    });
+    chart.show({
+      x: twins[0].iterations.map((_, iteration) => iteration + 1),
+      at,
+      lines: twins.map((twin, index) => ({ name: cards[index].name, values: gets(twin), kind: `k${index}` })),
+      describe: (iteration) => t("iteration {index}: {digit} gets {list} times an equal share", {
+        index: iteration + 1, digit, list: list(twins.map((twin, index) => [cards[index].name, gets(twin)[iteration].toFixed(1)])),
+      }),
     });
   }
 
   return { elements, load, stop: player.stop };
 }
 
+// "6.8 (Dynamic), 6.4 (EM)"
+function list(pairs) {
+  return pairs.map(([name, value]) => t("{value} ({name})", { value, name })).join(t(", "));
+}
+
+function answerOf({ iterations }) {
+  const { activation } = iterations.at(-1);
+  return activation.indexOf(Math.max(...activation));
+}
+
 // What the twins say in the last iteration.
-function describeWinners(winners) {
+function describeWinners(twins) {
+  const winners = twins.map(answerOf);
   const [first] = winners;
   if (winners.every((digit) => digit === first)) return [String(first), t("All four twins agree on {digit}.", { digit: first })];
-  const list = winners.map((digit, index) => `${t(ROUTINGS[index][1])}: ${digit}`).join(", ");
-  return [t("No agreement"), t("The twins differ: {list}.", { list })];
+  return [t("No agreement"), t("The twins differ: {list}.", { list: winners.map((digit, index) => `${t(ROUTINGS[index][1])}: ${digit}`).join(t(", ")) })];
+}
+
+// How much of the weight each routing has moved to the answer of most twins, and how sharply a part chooses; the most
+// first.
+export function conclude(twins) {
+  const [digit] = twins[0].shown;
+  const sorted = (value, format) => list(twins.map(({ routing, iterations }) =>
+    [t(ROUTINGS.find(([key]) => key === routing)[1]), value(iterations.at(-1))])
+    .sort(([, one], [, two]) => two - one).map(([name, number]) => [name, format(number)]));
+  return t("The routings differ in how much weight they move and how sharply a part chooses. In the end, {digit} gets {shares} times an equal share. A typical part sends {typical} of its weight to one digit.", {
+    digit, shares: sorted((step) => equalShares(step, step.share[digit]), (value) => value.toFixed(1)),
+    typical: sorted((step) => step.typical, (value) => `${Math.round(100 * value)} %`),
+  });
 }

@@ -12,10 +12,11 @@ import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
 import { createPlayer } from "../widgets/player.js";
-import { createStrips } from "../widgets/strips.js";
-import { createTwins, isBounded, ROUTINGS } from "./twins.js";
+import { createStrips, equalShares, isBounded } from "../widgets/strips.js";
+import { createTwins, ROUTINGS } from "./twins.js";
 
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const LITTLE = 1.25; // times an equal share: below it, the text says that little of the weight moves
 
 export function create(stage) {
   const agreement = {
@@ -25,13 +26,13 @@ export function create(stage) {
     heinsen: t("The routing of Heinsen (2019) fits a Gaussian to the votes for each digit and takes the logarithm of its density at a vote. A part sends most to the digit for which density times activation is largest."),
   };
   const strips = createStrips(t("Agreement of each vote with the three best digits"));
-  const shares = createBars({ labels: DIGITS, label: t("Share of all weight that each digit gets") });
+  const shares = createBars({ labels: DIGITS, label: t("How many times an equal share each digit gets") });
   const activations = createBars({ labels: DIGITS, label: t("Activation of each digit in this iteration") });
   const player = createPlayer({ label: t("Iteration"), onChange: draw });
   player.element.dataset.tour = "votes";
   const picture = figure(createImage({ label: t("Your drawing"), resolution: 168 }), t("Your drawing"));
   const verdict = createVerdict();
-  const rows = h("p", { class: "soft small" }, t("Rows: the three digits with the highest activation in the last iteration. Lines: the mean over all votes, each weighted by what its part sends to the digit."));
+  const rows = h("p", { class: "soft small" }, t("Rows: the three digits with the highest activation in the last iteration. Solid lines: the mean over all votes, each weighted by what its part sends to the digit. Dashed lines: an equal share, a tenth of what a part sends."));
   const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];
   const network = networkLine();
   const routing = createChoices({
@@ -44,11 +45,11 @@ export function create(stage) {
   stage.append(
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, t("Routing")), routing.element), verdict.element),
-    card("w8 wide-first result", t("Agreement"), t("each dot is the vote of one part; larger: the part sends more"),
-      player.element, strips.element, change, rows, text, network.element),
+    card("w8 wide-first result", t("Agreement"), t("each dot is the vote of one part for one digit"),
+      player.element, change, strips.element, rows, text, network.element),
     h("div", { class: "w4 stack wide-first result" },
-      card("", t("Weight"), t("share of all that the parts send"), shares.element),
-      card("", t("Activation"), t("in this iteration"), activations.element)),
+      card("", t("Weight"), t("what a digit gets from all parts, in times an equal share"), shares.element),
+      card("", t("Activation"), t("pale: in iteration 1"), activations.element)),
     ...twins.elements,
   );
   let shown = null; // the image and the twins, for files
@@ -59,6 +60,7 @@ export function create(stage) {
     if (body.image === currentImage()) version = imageVersion();
     strips.load({ ...response, measure: t(response.measure), bounded: isBounded(response) });
     network.show(response.model, response.data);
+    shares.scale(Math.max(2, ...response.iterations.flatMap((step) => step.share.map((share) => equalShares(step, share)))), 1);
     text.textContent = agreement[body.routing];
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     player.load(response.iterations.length, still ? response.iterations.length - 1 : 0);
@@ -71,14 +73,14 @@ export function create(stage) {
 
   function draw(index) {
     if (!response) return;
-    const { shown: [best], iterations, measure } = response;
+    const { shown: [best], iterations } = response;
     const step = iterations[index];
     const winner = step.activation.indexOf(Math.max(...step.activation));
     strips.show(step);
-    shares.update(step.share, { [best]: "var(--accent)" });
-    activations.update(step.activation, { [winner]: "var(--accent)" });
+    shares.update(step.share.map((share) => equalShares(step, share)), { [best]: "var(--accent)" });
+    activations.update(step.activation, { [winner]: "var(--accent)" }, iterations[0].activation);
     verdict.set(String(winner), t("has the highest activation in iteration {index} of {count}", { index: index + 1, count: iterations.length }));
-    change.textContent = describeChange(best, t(measure), iterations[0].agreement[best], step.agreement[best], index);
+    change.textContent = describeChange(response, index);
   }
 
   function send() {
@@ -111,10 +113,33 @@ export function create(stage) {
   };
 }
 
-function describeChange(best, measure, first, last, index) {
-  const values = { measure, best, before: numberText(first, 3), now: numberText(last, 3) };
-  if (index === 0) return t("Iteration 1: every part sends the same share to all digits. The mean {measure} for {best} is {before}.", values);
-  return last >= first
-    ? t("The mean {measure} for {best} has risen from {before} to {now}.", values)
-    : t("The mean {measure} for {best} has fallen from {before} to {now}.", values);
+// What routing has done up to an iteration of a response.
+export function describeChange({ shown: [best], iterations, measure: name }, index) {
+  const [first, step] = [iterations[0], iterations[index]];
+  const values = {
+    best, measure: t(name), before: numberText(first.agreement[best], 3), now: numberText(step.agreement[best], 3),
+    start: first.activation[best].toFixed(2), activation: step.activation[best].toFixed(2),
+    top: topTenth(step).toFixed(1), all: equalShares(step, step.share[best]).toFixed(2),
+  };
+  if (index === 0) return t("Iteration 1: every part sends the same share to all digits. The activation of {best} is {start}, and the mean {measure} is {before}.", values);
+  return [
+    t("The tenth of the parts that agrees best with {best} now sends it {top} times an equal share.", values),
+    values.all < LITTLE
+      ? t("Most parts change little: together they send it {all} times an equal share.", values)
+      : t("All parts together send it {all} times an equal share.", values),
+    step.activation[best] >= first.activation[best]
+      ? t("Its activation has risen from {start} to {activation}.", values)
+      : t("Its activation has fallen from {start} to {activation}.", values),
+    step.agreement[best] >= first.agreement[best]
+      ? t("The mean {measure} has risen from {before} to {now}.", values)
+      : t("The mean {measure} has fallen from {before} to {now}.", values),
+  ].join(t(" "));
+}
+
+// What the tenth of the parts with the highest agreement sends to the best digit on average, in equal shares.
+function topTenth(step) {
+  const [agreements, couplings] = [step.agreements[0], step.couplings[0]];
+  const order = agreements.map((_, part) => part).sort((one, two) => agreements[two] - agreements[one]);
+  const top = order.slice(0, Math.max(1, Math.floor(order.length / 10)));
+  return top.reduce((sum, part) => sum + equalShares(step, couplings[part]), 0) / top.length;
 }

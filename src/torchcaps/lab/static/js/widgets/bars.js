@@ -2,8 +2,9 @@
 
 import { h } from "../core/dom.js";
 
-// A full bar stands for `max`.
-export function createBars({ labels, label, digits = 2, max = 1 }) {
+// A full bar stands for `max`; scale(max, mark) changes it, and draws a line at `mark`.
+export function createBars({ labels, label, digits = 2, max: first = 1 }) {
+  let max = first;
   const rows = labels.map((name) => {
     const ghost = h("b", { class: "ghost", hidden: true });
     const bar = h("span", { class: "bar", "aria-hidden": "true" }, ghost, h("i"));
@@ -31,5 +32,11 @@ export function createBars({ labels, label, digits = 2, max = 1 }) {
     element.classList.toggle("ghosted", ghosts !== null);
   }
 
-  return { element, update };
+  function scale(next, mark) {
+    max = next;
+    element.style.setProperty("--mark", `${(mark / max) * 100}%`);
+    element.classList.add("ruled");
+  }
+
+  return { element, update, scale };
 }

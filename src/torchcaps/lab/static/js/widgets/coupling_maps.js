@@ -4,10 +4,12 @@ import { h } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { color, css, onTheme } from "../core/palette.js";
 import { ink, paint } from "./canvas_image.js";
+import { createColorBar } from "./color_bar.js";
 import { createHeatmap } from "./heatmap.js";
 import { createPlayer } from "./player.js";
 
 const GRID = 6; // positions along each side
+const LEAST_SCALE = 1.1; // equal shares of which the largest has the full color, so that rounding has none
 const SIZE = 336; // pixels of the picture that shows a field
 
 // start: the iteration that is shown first, from 1, or null for the last; onIteration(iteration or null) when it changes
@@ -17,24 +19,27 @@ export function createCouplingMaps({ start, onIteration }) {
   const player = createPlayer({ label: t("Routing iteration"), onChange: draw });
   player.element.dataset.tour = "couplings"; // the tour moves it
   const text = h("p", { class: "soft small" });
+  const bar = createColorBar({ label: t("Times an equal share"), kind: "above", paper: true });
   const field = h("canvas", { class: "picture", width: SIZE, height: SIZE, role: "img", "aria-label": t("What one position sees") });
   const fieldText = h("figcaption", {});
   const element = h("div", { class: "couplings" },
     h("div", { class: "row between" }, text, player.element),
     h("div", { class: "coupling-grid" },
-      h("figure", { class: "field" }, field, fieldText), h("div", { class: "maps" }, figures)));
+      h("figure", { class: "field" }, field, fieldText), h("div", { class: "maps-column" }, h("div", { class: "maps" }, figures),
+        h("p", { class: "bar-line soft small" }, bar.element, t("how many times an equal share a position sends to the digit")))));
   let image = null;
   let response = null;
-  let changes = null;
+  let ratios = null; // [iteration][digit][row][column]: what is sent, in equal shares
+  let shades = null; // the same from 0 for an equal share or less to 1 for the largest
   let position = [0, 0];
 
   function draw(iteration) {
     if (!response) return;
-    onIteration(iteration === changes.length - 1 ? null : iteration + 1);
-    changes[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
+    onIteration(iteration === shades.length - 1 ? null : iteration + 1);
+    shades[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
     text.textContent = iteration === 0 ? t("Iteration 1: every position sends the same share to all digits.")
-      : t("Purple squares send this digit more than an equal share, green ones less; at most {ratio} times an equal share. A square is the mean over the {types} capsules at its position, weighted by their lengths: one capsule may send more. The maps show only the middle of the image.",
-        { ratio: largestRatio(response.couplings[iteration], response.couplings[0]), types: response.primary.length });
+      : t("Colored squares send this digit more than an equal share, at most {ratio} times as much. A square is the mean over the {types} capsules at its position, weighted by their lengths: one capsule may send more. The maps show only the middle of the image.",
+        { ratio: Math.max(1, ...ratios[iteration].flat(2)).toFixed(1), types: response.primary.length });
     figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 
@@ -65,34 +70,28 @@ export function createCouplingMaps({ start, onIteration }) {
   return {
     element,
     stop: player.stop,
-    show(pixels, next) { // returns the changes of the last iteration
+    show(pixels, next) { // returns the shades of the last iteration, and the ratio that has the full color
       const opening = response === null;
       [image, response] = [pixels, next];
-      changes = relativeChanges(response.couplings);
+      const [equal] = response.couplings; // of the first iteration
+      ratios = mapCells(response.couplings, (value, digit, y, x) => value / (equal[digit][y][x] || value || 1));
+      const largest = Math.max(LEAST_SCALE, ...ratios.flat(3));
+      shades = mapCells(ratios, (ratio) => Math.max(0, (ratio - 1) / (largest - 1)));
+      bar.show("≤ 1 ×", `${largest.toFixed(1)} ×`);
       player.load(response.couplings.length, opening ? Math.round(start ?? response.couplings.length) - 1 : player.index);
-      showField(...(opening ? largestChange(changes.at(-1)[response.best]) : position));
-      return changes.at(-1);
+      showField(...(opening ? largestShade(shades.at(-1)[response.best]) : position));
+      return { shades: shades.at(-1), largest };
     },
   };
 }
 
-function largestChange(grid) {
-  const flat = grid.flat().map(Math.abs);
+// [iteration][digit][row][column]
+function mapCells(steps, change) {
+  return steps.map((grids) => grids.map((grid, digit) => grid.map((row, y) => row.map((value, x) => change(value, digit, y, x)))));
+}
+
+function largestShade(grid) {
+  const flat = grid.flat();
   const index = flat.indexOf(Math.max(...flat));
   return [Math.floor(index / GRID), index % GRID];
-}
-
-// The change of each coupling [iteration][digit][row][column] since the first iteration; the largest is scaled to ±1.
-function relativeChanges(couplings) {
-  const changes = couplings.map((step) => compare(step, couplings[0], (value, equal) => value - equal));
-  const largest = Math.max(...changes.flat(3).map(Math.abs), 1e-9);
-  return changes.map((step) => step.map((grid) => grid.map((row) => row.map((value) => value / largest))));
-}
-
-function largestRatio(step, first) {
-  return Math.max(...compare(step, first, (value, equal) => (equal > 0 ? value / equal : 1)).flat(2)).toFixed(1);
-}
-
-function compare(step, first, difference) {
-  return step.map((grid, digit) => grid.map((row, y) => row.map((value, x) => difference(value, first[digit][y][x]))));
 }

@@ -1,4 +1,4 @@
-// A grid of values, one square for each position, over the faint pixels that the positions are centered on.
+// A grid of values from 0 to 1, one square for each position, over the faint pixels that the positions are centered on.
 
 import { color, mix } from "../core/palette.js";
 import { createImage } from "./canvas_image.js";
@@ -9,7 +9,7 @@ const GAP = 2;
 // Each square covers the pixels halfway to its neighbors: cells are as far apart as the centers of their fields.
 function heat(pixels, cells, { first, step }) {
   return () => {
-    const [paper, full, more, less] = ["paper", "ink", "more", "less"].map(color);
+    const [paper, full, above] = ["paper", "ink", "above"].map(color);
     const side = cells.length * CELL;
     const corner = first - step / 2 + 0.5; // pixels are squares around their coordinates
     return {
@@ -20,7 +20,7 @@ function heat(pixels, cells, { first, step }) {
         const base = mix(paper, full, 0.3 * pixel);
         if (x % CELL < GAP || y % CELL < GAP) return base;
         const value = cells[Math.floor(y / CELL)][Math.floor(x / CELL)];
-        return mix(base, value > 0 ? more : less, Math.min(1, Math.abs(value)) * 0.92);
+        return mix(base, above, value);
       },
     };
   };

@@ -4,10 +4,12 @@
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { color, css, mix, onTheme } from "../core/palette.js";
+import { numberText } from "../core/scale.js";
 import { createImage, ink } from "./canvas_image.js";
+import { createColorBar } from "./color_bar.js";
 
 const GAP = 1; // cells between two tiles
-const TYPES_IN_A_ROW = 4;
+const [MAPS_IN_A_ROW, TYPES_IN_A_ROW, DIGITS_IN_A_ROW] = [3, 3, 4];
 const BARS = { width: 120, height: 96, base: 80 };
 
 // Grids side by side, in rows of `columns`; shade(value) is the color of a cell.
@@ -33,13 +35,16 @@ function brightness(value) {
   return mix(color("track"), color("ink"), Math.min(1, value));
 }
 
-function sign(value) {
+function sign(value) { // below and above zero
   return mix(color("track"), color(value > 0 ? "more" : "less"), Math.min(1, Math.abs(value)));
 }
 
+function above(value) { // more than an equal share
+  return mix(color("track"), color("above"), value);
+}
+
 // A row of cells for each digit.
-function matrix(rows) {
-  const largest = Math.max(...rows.flat().map(Math.abs), 1e-9);
+function matrix(rows, largest) {
   return () => ({ width: rows[0].length, height: rows.length, at: (x, y) => sign(rows[y][x] / largest) });
 }
 
@@ -50,9 +55,17 @@ export function createNetworkStrip({ onPoint, onImage }) {
     [name, createImage({ label: "", resolution: 240, smooth: name === "image" || name === "decoder", kind: "stage-picture" })]));
   const bars = svg("svg", { viewBox: `0 0 ${BARS.width} ${BARS.height}`, class: "stage-bars", role: "img" });
   const captions = {};
+  const colors = {
+    features: createColorBar({ label: t("Values of the feature maps"), kind: "amount" }),
+    primary: createColorBar({ label: t("Lengths"), kind: "amount" }),
+    votes: createColorBar({ label: t("Numbers of the votes"), kind: "signed" }),
+    routing: createColorBar({ label: t("Times an equal share"), kind: "above" }),
+  };
   const stage = (key, title, view, picture) => {
     captions[key] = h("span", { class: "small soft" });
-    return h("li", {}, h("a", { href: `#${view}` }, h("b", {}, title), picture, captions[key]));
+    const link = h("a", { href: `#${view}` }, h("b", {}, title), picture,
+      h("span", { class: "stage-text" }, colors[key]?.element, captions[key]));
+    return h("li", {}, key === "image" ? null : h("span", { class: "flow", "aria-hidden": "true" }), link);
   };
   for (const name of ["features", "primary", "votes", "routing"]) pictures[name].element.classList.add("tiles");
   const element = h("ol", { class: "network-strip" },
@@ -116,10 +129,13 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const [x, y] = [primary.width / (TYPES_IN_A_ROW * (columns + GAP) - GAP), primary.height / (lines * (rows + GAP) - GAP)];
     const [tile, line] = [capsule.type % TYPES_IN_A_ROW, Math.floor(capsule.type / TYPES_IN_A_ROW)];
     frame(pictures.primary, [(tile * (columns + GAP) + capsule.column) * x, (line * (rows + GAP) + capsule.row) * y, x, y], 4);
-    pictures.votes.draw(matrix(capsule.votes), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
+    const largest = Math.max(...capsule.votes.flat().map(Math.abs), 1e-9);
+    pictures.votes.draw(matrix(capsule.votes, largest), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
+    colors.votes.show(numberText(-largest, 1), "0", numberText(largest, 1));
   }
 
-  function show(image, response, changes) {
+  // shades: what the positions send to each digit, from 0 to 1, where 1 stands for `most` equal shares
+  function show(image, response, { shades, largest: most }) {
     const { features, num_features: count, primary: lengthsOf, best, lengths, couplings, reconstruction } = response;
     const side = features[0].length;
     const [rows, columns] = response.grid;
@@ -127,9 +143,9 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const all = lengthsOf.flat(2);
     const [short, long] = [Math.min(...all), Math.max(...all)];
     last = { image, response, lengths: tiles(lengthsOf, TYPES_IN_A_ROW, (value) => brightness((value - short) / (long - short || 1))) };
-    pictures.features.draw(tiles(features, 4, brightness), t("{count} feature maps", { count: features.length }));
+    pictures.features.draw(tiles(features, MAPS_IN_A_ROW, brightness), t("{count} feature maps", { count: features.length }));
     primary.setAttribute("aria-label", t("Lengths of the primary capsules"));
-    pictures.routing.draw(tiles(changes, 5, sign), t("What the positions send to each digit, compared with an equal share"));
+    pictures.routing.draw(tiles(shades, DIGITS_IN_A_ROW, above), t("What the positions send to each digit, compared with an equal share"));
     pictures.decoder.draw(ink(reconstruction), t("What the decoder draws: {best}", { best }));
     bars.replaceChildren(...lengths.flatMap((length, digit) => {
       const x = 4 + digit * 11.4;
@@ -140,12 +156,13 @@ export function createNetworkStrip({ onPoint, onImage }) {
     }));
     bars.setAttribute("aria-label", t("Lengths of the digit capsules; {best} is the longest", { best }));
     captions.image.textContent = t("{side} × {side} pixels", { side: image.length });
-    captions.features.textContent = t("{shown} of {count} maps, {side} × {side}", { shown: features.length, count, side });
-    captions.primary.textContent = t("{rows} × {columns} positions × {types} types; lengths {short} (faint) to {long} (strong)",
-      { rows, columns, types: lengthsOf.length, short: short.toFixed(2), long: long.toFixed(2) });
-    captions.votes.textContent = t("each capsule predicts {classes} digit capsules; shown: one capsule", { classes: lengths.length });
-    captions.routing.textContent = t("{capsules} × {classes} votes, {iterations} iterations; purple: gets more",
-      { capsules, classes: lengths.length, iterations: couplings.length });
+    captions.features.textContent = t("{shown} of {count} maps, {side} × {side}; 1 is the largest value", { shown: features.length, count, side });
+    captions.primary.textContent = t("lengths at {rows} × {columns} positions, {types} types of capsule", { rows, columns, types: lengthsOf.length });
+    colors.features.show("0", "1");
+    colors.primary.show(short.toFixed(2), long.toFixed(2));
+    colors.routing.show("≤ 1 ×", `${most.toFixed(1)} ×`);
+    captions.votes.textContent = t("each of {capsules} capsules predicts all {classes} digit capsules; shown: one", { capsules, classes: lengths.length });
+    captions.routing.textContent = t("how many times an equal share each digit gets, after {iterations} iterations", { iterations: couplings.length });
     captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
     captions.decoder.textContent = t("draws the longest, {best}", { best });
     mark(response.capsule);

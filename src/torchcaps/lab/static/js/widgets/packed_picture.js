@@ -25,7 +25,7 @@ export function photo(packed) {
   return () => ({ width, height, at });
 }
 
-// What changed between two images, in the accent color where it became brighter and in the second where darker; `full` is
+// What changed between two images, in one color where it became brighter and in another where darker; `full` is
 // the change with full color. Of a color image, the mean over the channels.
 export function change(before, after, full) {
   const [old, now] = [unpack(before), unpack(after)];
@@ -47,12 +47,12 @@ export function change(before, after, full) {
   };
 }
 
-// A gray mask over an image, in the accent color.
+// A mask over an image: how much each place sends.
 export function masked(packed, mask) {
   const base = photo(packed)();
   const cover = unpack(mask);
   return () => {
-    const over = color("accent");
+    const over = color("above");
     return { ...base, at: (x, y) => mix(base.at(x, y).map((value) => value * 0.7), over, 0.85 * cover.at(0, x, y)) };
   };
 }

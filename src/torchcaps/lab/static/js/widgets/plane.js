@@ -5,6 +5,7 @@ import { category, color, css, onTheme } from "../core/palette.js";
 import { svg } from "../core/dom.js";
 
 const [WIDTH, HEIGHT] = [600, 420];
+const [LABEL, LINE] = [190, 20]; // pixels: the size of a label
 const UNIT = 200; // pixels per unit; the origin is the middle
 
 const STEPS = { ArrowLeft: [-0.05, 0], ArrowRight: [0.05, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
@@ -35,10 +36,11 @@ export function createPlane({ label, onAdd }) {
   const joints = svg("g", { class: "joints" });
   const dots = svg("g", { class: "points" });
   const means = svg("g", { class: "means" });
+  const names = svg("g", { class: "names" });
   const cursor = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
   const element = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label,
-  }, shapes, joints, dots, means, cursor);
+  }, shapes, joints, dots, means, names, cursor);
   let last = null;
   let position = [0, 0]; // of the keyboard cursor
 
@@ -71,9 +73,9 @@ export function createPlane({ label, onAdd }) {
     }, [0, 0, 0]));
   }
 
-  // step: one iteration of the response, or null if there is none
-  function draw(points, step) {
-    last = [points, step];
+  // step: one iteration of the response, or null if there is none; labels: a text for each cluster
+  function draw(points, step, labels = []) {
+    last = [points, step, labels];
     const paired = step?.means[0]?.length === 4; // two points are one pose
     joints.replaceChildren(...(paired ? points.slice(0, Math.floor(points.length / 2)) : []).map((_, index) =>
       joint(points[2 * index], points[2 * index + 1], blend(step.assignment[2 * index]), "pair-line")));
@@ -90,8 +92,10 @@ export function createPlane({ label, onAdd }) {
         const [x, y] = toScreen(middle);
         return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
       }));
-    const clusters = middles;
-    shapes.replaceChildren(...clusters
+    const places = placeLabels(labels.map((_, index) => [step.means[index], step.covariances[index]]));
+    names.replaceChildren(...labels.map((text, index) =>
+      svg("text", { x: places[index][0], y: places[index][1], "text-anchor": "middle", fill: category(index) }, text)));
+    shapes.replaceChildren(...middles
       .filter(([, [[a], [, c]]]) => a + c > 0) // k-means has no covariance
       .flatMap(([mean, covariance, index]) => [2, 1].map((times) => ellipse(mean, covariance, times, index))));
   }
@@ -99,6 +103,19 @@ export function createPlane({ label, onAdd }) {
   moveCursor(position);
   onTheme(() => last && draw(...last));
   return { element, draw };
+}
+
+// Above each ellipse, inside the plane, and not over another label.
+function placeLabels(clusters) {
+  const places = [];
+  for (const [mean, [, [, variance]]] of clusters) {
+    const [middle, center] = toScreen(mean);
+    const x = Math.max(LABEL / 2, Math.min(WIDTH - LABEL / 2, middle));
+    let y = Math.max(LINE, Math.min(HEIGHT - 6, center - 2 * Math.sqrt(variance) * UNIT - 12));
+    while (places.some(([left, top]) => Math.abs(left - x) < LABEL && Math.abs(top - y) < LINE)) y += LINE / 4;
+    places.push([x, y]);
+  }
+  return places;
 }
 
 function joint(from, to, stroke, kind) {

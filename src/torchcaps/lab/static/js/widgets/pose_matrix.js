@@ -3,6 +3,7 @@
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { numberText } from "../core/scale.js";
+import { createColorBar } from "./color_bar.js";
 
 const [TOP, BOTTOM] = [2, 38];
 
@@ -13,16 +14,18 @@ export function createPoseMatrix(label) {
       svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, now, line));
     return { element, value, line, now };
   });
-  const element = h("div", { class: "matrix", role: "img", "aria-label": label }, cells.map((cell) => cell.element));
+  const bar = createColorBar({ label: t("Numbers of the pose"), kind: "signed pale" });
+  const element = h("div", {}, h("div", { class: "matrix", role: "img", "aria-label": label }, cells.map((cell) => cell.element)), bar.element);
 
   // pose: 4 × 4 numbers; azimuth in degrees
   function update(pose, azimuth) {
     const flat = pose.flat();
     const largest = Math.max(1e-6, ...flat.map(Math.abs));
+    bar.show(numberText(-largest, 2), "0", numberText(largest, 2));
     flat.forEach((number, index) => {
       const { element: cell, value, now } = cells[index];
       value.textContent = numberText(number, 2);
-      cell.style.setProperty("--share", `${Math.round((Math.abs(number) / largest) * 45)}%`);
+      cell.style.setProperty("--strength", `${Math.round((Math.abs(number) / largest) * 45)}%`);
       cell.style.setProperty("--sign", number < 0 ? "var(--less)" : "var(--more)");
       for (const name of ["x1", "x2"]) now.setAttribute(name, (((azimuth % 360) + 360) % 360) / 3.6);
     });

@@ -1,12 +1,15 @@
-// One row of dots per class, on a numbered axis: how well each vote agrees. Larger dots have larger couplings.
+// One row for each class, a dot for each vote: to the right how well it agrees, up how much its part sends to the class.
 
 import { numberText, ticks } from "../core/scale.js";
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 
 const [MIN_WIDTH, FIRST_WIDTH] = [260, 640]; // FIRST_WIDTH until the page has measured it
-const ROW = 116;
-const [LEFT, RIGHT, BOTTOM] = [40, 16, 46];
+const [ROW, HEAD] = [112, 22]; // HEAD: the title of the vertical axes
+const [ABOVE, BELOW] = [20, 10]; // of a row: where the axis of what is sent ends
+const [LEFT, RIGHT, BOTTOM] = [66, 16, 46];
+const RADIUS = 3.2;
+const CROWDED = 5; // equal shares: on a longer axis, the numbers 0 and 1 would lie over each other
 
 export function createStrips(label) {
   const picture = svg("svg", { class: "strips", role: "img", "aria-label": label });
@@ -17,39 +20,42 @@ export function createStrips(label) {
   let rows = [];
   let limits = [0, 1];
   let x = () => 0;
+  let y = () => 0; // (row, equal shares) -> place
   let limit = 0; // labels of means beyond it are on the left of their line
 
-  // { shown, measure, iterations } of a response, and whether the measure has a lower bound
+  // { shown, measure, iterations } of a response, whether the measure has a lower bound, and limits of the axes
+  // that several pictures have in common: range, [low, high] of the measure, and most, of equal shares
   function load(next) {
     response = next;
     step = null;
     layOut();
   }
 
-  // All iterations have the same axis.
+  // All iterations have the same axes.
   function layOut() {
-    const { shown, measure, iterations, bounded } = response;
-    limits = axisOf(iterations, bounded);
+    const { shown, measure, iterations, bounded, range = rangeOf([response]), most = mostOf([response]) } = response;
+    limits = range;
     const [low, high] = limits;
     const width = Math.max(MIN_WIDTH, element.clientWidth || FIRST_WIDTH);
-    const floor = shown.length * ROW;
-    const height = floor + BOTTOM;
+    const floor = HEAD + shown.length * ROW;
     limit = width * 0.75;
     x = (value) => LEFT + Math.max(0, Math.min(1, (value - low) / (high - low || 1))) * (width - LEFT - RIGHT);
+    y = (row, shares) => HEAD + (row + 1) * ROW - BELOW - (shares / most) * (ROW - ABOVE - BELOW);
     const axis = svg("g", { class: "grid" }, ...ticks(low, high, width > 500 ? 8 : 5).flatMap((value) => [
-      svg("line", { x1: x(value), x2: x(value), y1: 8, y2: floor }),
+      svg("line", { x1: x(value), x2: x(value), y1: HEAD + 8, y2: floor }),
       svg("text", { x: x(value), y: floor + 18, "text-anchor": "middle" }, numberText(value)),
-    ]), svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, t(bounded ? "{measure} of vote and capsule →" : "{measure} of the vote under the capsule →", { measure })));
+    ]), svg("text", { x: 0, y: 12 }, t("↑ how many times an equal share a part sends")),
+    svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, t(bounded ? "{measure} of vote and capsule →" : "{measure} of the vote under the capsule →", { measure })));
     rows = shown.map((digit, index) => {
-      const count = iterations[0].agreements[index].length;
-      const dots = Array.from({ length: count }, (_, child) => svg("circle", { cy: index * ROW + 26 + spread(child) * (ROW - 42) },
-        svg("title", {})));
-      const mean = svg("g", { class: "mean" }, svg("line", { y1: index * ROW + 8, y2: (index + 1) * ROW - 8 }),
-        svg("text", { y: index * ROW + 16, x: 6 }));
-      return { digit, dots, mean, element: svg("g", { class: index ? "strip" : "strip best" },
-        svg("text", { class: "name", x: 8, y: index * ROW + ROW / 2 + 8 }, String(digit)), svg("g", { class: "dots" }, ...dots), mean) };
+      const dots = iterations[0].agreements[index].map(() => svg("circle", { r: RADIUS }, svg("title", {})));
+      const levels = svg("g", { class: "grid levels" }, ...(most > CROWDED ? [1, most] : [0, 1, most]).map((shares) => svg("text", { x: LEFT - 12, y: y(index, shares) + 4, "text-anchor": "end" }, `${numberText(Number(shares.toFixed(1)))} ×`)));
+      const mean = svg("g", { class: "mean" }, svg("line", { y1: HEAD + index * ROW + 8, y2: HEAD + (index + 1) * ROW - 8 }),
+        svg("text", { y: HEAD + index * ROW + 14, x: 6 }));
+      return { digit, dots, mean, element: svg("g", { class: index ? "strip" : "strip best" }, levels,
+        svg("line", { class: "equal", x1: LEFT - 6, x2: width - RIGHT, y1: y(index, 1), y2: y(index, 1) }),
+        svg("text", { class: "name", x: 8, y: HEAD + index * ROW + ROW / 2 + 10 }, String(digit)), svg("g", { class: "dots" }, ...dots), mean) };
     });
-    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    picture.setAttribute("viewBox", `0 0 ${width} ${floor + BOTTOM}`);
     picture.replaceChildren(axis, ...rows.map((row) => row.element));
   }
 
@@ -58,11 +64,11 @@ export function createStrips(label) {
     const { agreements, couplings, agreement } = step;
     rows.forEach(({ digit, dots, mean }, index) => {
       dots.forEach((dot, child) => {
-        const [value, coupling] = [agreements[index][child], couplings[index][child]];
+        const [value, shares] = [agreements[index][child], equalShares(step, couplings[index][child])];
         dot.setAttribute("cx", x(value));
-        dot.setAttribute("r", 1.4 + 6.5 * Math.sqrt(coupling));
-        dot.firstChild.textContent = t("part {part}: {measure} {value}, coupling {coupling}", {
-          part: child + 1, measure: response.measure, value: numberText(value, 3), coupling: coupling.toFixed(3),
+        dot.setAttribute("cy", y(index, shares));
+        dot.firstChild.textContent = t("part {part}: {measure} {value}, sends {shares} times an equal share", {
+          part: child + 1, measure: response.measure, value: numberText(value, 3), shares: shares.toFixed(2),
         });
       });
       mean.style.transform = `translateX(${x(agreement[digit])}px)`;
@@ -87,15 +93,28 @@ export function createStrips(label) {
   return { element, load, show };
 }
 
-// From the lowest to the highest value. A log density has no lower bound: there the few votes that are very low do not
-// count, because nothing else could be told apart.
-function axisOf(iterations, bounded) {
-  const all = iterations.flatMap((each) => each.agreements.flat()).sort((one, two) => one - two);
-  const [low, third, high] = [all[0], all[Math.floor(all.length / 3)], all[all.length - 1]];
-  return [bounded ? low : Math.max(low, third - (high - third)), high];
+// A share of what one part sends, or of all that is sent, as a multiple of what each class gets at first.
+export function equalShares({ activation }, share) {
+  return share * activation.length;
 }
 
-// Where a dot stands across its row: neighbors are far apart, and a dot keeps its place.
-function spread(child) {
-  return (child * 0.6180339887) % 1;
+// Products and cosines of votes have a lower bound, log densities have none.
+export function isBounded({ measure }) {
+  return measure !== "log density";
+}
+
+// From the lowest to the highest value of responses with one measure. A log density has no lower bound: there the few
+// votes that are very low do not count, because nothing else could be told apart.
+export function rangeOf(responses) {
+  const ranges = responses.map((response) => {
+    const all = response.iterations.flatMap((each) => each.agreements.flat()).sort((one, two) => one - two);
+    const [low, third, high] = [all[0], all[Math.floor(all.length / 3)], all[all.length - 1]];
+    return [(response.bounded ?? isBounded(response)) ? low : Math.max(low, third - (high - third)), high];
+  });
+  return [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))];
+}
+
+// The end of the axis of what a part sends: at least two equal shares, so that one is not at the top.
+export function mostOf(responses) {
+  return Math.max(2, ...responses.flatMap(({ iterations }) => iterations.flatMap((step) => step.couplings.flat().map((share) => equalShares(step, share)))));
 }

@@ -44,4 +44,5 @@ export default {
   "images per second": "张/秒",
   "{value} images/s": "{value} 张/秒",
   "Nothing is written yet: a line is added every 100 steps and at the end of each epoch.": "还没有记录：每 100 步以及每轮结束时写入一行。",
+  "How much a place sends": "一处输送多少",
 };

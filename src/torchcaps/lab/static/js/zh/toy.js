@@ -49,4 +49,5 @@ export default {
   "a car": "汽车",
   "{whole} degrees": "{whole} 度",
   "{whole} degrees, used in training": "{whole} 度，训练中用过",
+  "Numbers of the pose": "位姿中的数",
 };
