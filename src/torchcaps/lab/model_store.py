@@ -40,6 +40,7 @@ REQUIRED_MODELS: tuple[ModelKey, ...] = (
     ("parts_capsnet", "shapes"),
     ("parts_capsnet", "faces"),
     ("parts_cnn", "shapes"),
+    ("parts_cnn", "faces"),
     ("capsule_head", "mnist-twin-dynamic"),
     ("capsule_head", "mnist-twin-em"),
     ("capsule_head", "mnist-twin-kmeans"),
