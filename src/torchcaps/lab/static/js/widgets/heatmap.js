@@ -7,9 +7,9 @@ const CELL = 28; // pixels of the canvas for each position
 const GAP = 2;
 
 // Each square covers the pixels halfway to its neighbors: cells are as far apart as the centers of their fields.
-function heat(pixels, cells, { first, step }) {
+function heat(pixels, cells, { first, step }, colors) {
   return () => {
-    const [paper, full, more, less] = ["paper", "ink", "more", "less"].map(color);
+    const [paper, full, more, less] = ["paper", "ink", ...colors].map(color);
     const side = cells.length * CELL;
     const corner = first - step / 2 + 0.5; // pixels are squares around their coordinates
     return {
@@ -27,7 +27,7 @@ function heat(pixels, cells, { first, step }) {
 }
 
 // onHover(row, column) is called while the pointer is over a square.
-export function createHeatmap(label, count, onHover) {
+export function createHeatmap(label, count, onHover = () => {}) {
   const image = createImage({ label, resolution: count * CELL, smooth: false });
   image.element.addEventListener("pointermove", (event) => {
     const box = image.element.getBoundingClientRect();
@@ -36,6 +36,7 @@ export function createHeatmap(label, count, onHover) {
   });
   return {
     element: image.element,
-    draw: (pixels, cells, centers) => image.draw(heat(pixels, cells, centers)),
+    // colors: of values above and below 0
+    draw: (pixels, cells, centers, colors = ["more", "less"]) => image.draw(heat(pixels, cells, centers, colors)),
   };
 }
