@@ -66,7 +66,8 @@ export async function create(stage) {
   let shown = null; // the last request and its response
   let frame = null; // the pending animation frame while rotating
 
-  const poseCard = card("toy-pose result", t("Pose matrix of the capsule of the toy's class"), t("lines: a full turn, each from its lowest to its highest value"), h("h3", {}, t("How far the pose moves"), h("span", { class: "soft" }, t("in % of its norm"))), moved.element, movedText, matrix.element);
+  const poseCard = card("toy-pose result", t("Pose of the toy's class"), t("how far it moves, in % of its norm"), moved.element, movedText,
+    h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("lines: a full turn, each from its lowest to its highest value"))), matrix.element);
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, rotate, howOften.element),

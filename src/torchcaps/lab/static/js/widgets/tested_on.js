@@ -6,7 +6,7 @@ import { t } from "../core/i18n.js";
 
 // A line of text; it stays empty if that is not known.
 export function testedLine(model, world) {
-  const element = h("p", { class: "network tested" });
+  const element = h("p", { class: "tested soft small" });
   getCached("api/status").then(({ models }) => {
     const tested = models.find((entry) => entry.model === model && entry.data === world)?.tested;
     if (!tested) return;
