@@ -131,7 +131,7 @@ def test_the_picture_that_both_networks_see_is_shown(visit: Visit) -> None:
     pixels = np.array(seen.evaluate(PIXELS)).reshape(36, 36, 4)[..., 0]
     ink = (255 - pixels) / (255 - pixels.min())
     assert np.abs(ink - np.array(sent[-1]["image"])).max() < 0.1
-    places = view.get_by_role("img", name="Which of the two digits gets the votes")
+    places = view.get_by_role("img", name="Which digit gets the votes")
     before = places.evaluate(THUMBNAIL)
     visit.response_to("overlap", view.get_by_role("button", name="3 and 0").click)
     assert places.evaluate(THUMBNAIL) != before

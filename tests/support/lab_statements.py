@@ -146,7 +146,7 @@ OTHERS = [
     "Two digits; drag",
     "What the positions",
     "Where {name}",
-    "Which of the two digits",
+    "Which digit gets",
     "You can also",
     "activation {",
     "how much each",

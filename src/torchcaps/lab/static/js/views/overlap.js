@@ -29,7 +29,7 @@ export async function create(stage) {
   }));
   const seen = figure(createImage({ label: t("What the networks see"), smooth: false }), t("What both networks see: {size} × {size} pixels", { size: 36 }));
   const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
-  const places = figure(createHeatmap(t("Which of the two digits gets the votes of each place"), GRID), "");
+  const places = figure(createHeatmap(t("Which digit gets the votes of each place"), GRID), "");
   const placesText = h("p", { class: "soft small" });
   const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
   const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network"), max: 0.5 });

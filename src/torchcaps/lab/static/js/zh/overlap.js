@@ -11,7 +11,7 @@ export default {
   "From one picture to two digits": "从一张图到两个数字",
   "the two longest capsules": "最长的两个胶囊",
   "What capsule {digit} draws": "胶囊 {digit} 画出的图像",
-  "Which of the two digits gets the votes of each place": "每个位置的投票给了哪个数字",
+  "Which digit gets the votes of each place": "每个位置的投票给了哪个数字",
   "Which places vote for {one}, which for {two}": "哪些位置投给 {one}，哪些投给 {two}",
   "Each square of the map has the color of the digit that it sends more to; the stronger, the larger the difference, here at most a factor of {factor}. It sees {size} × {size} pixels, often of both digits: of the squares on ink of one digit alone, {share} send more to that digit, and {clear} of those with at least half the full color (over {pairs} random pairs that the capsules name). The map shows only the middle of the picture.": "图中每个方格的颜色表示它把更多投票送给了哪个数字；颜色越深，差别越大，这里最多相差 {factor} 倍。一个方格看到周围 {size} × {size} 像素，所以常常同时看到两个数字：只落在一个数字笔画上的方格有 {share} 把更多投票送给该数字，颜色达到一半以上的方格中这一比例为 {clear}（在胶囊网络认对的 {pairs} 对随机数字上统计）。图中只显示画面的中间部分。",
   "Of {count} random pairs, both networks name both digits in {both}, only the capsules do in {capsules}, only the CNN in {cnn}, and neither in {neither}.": "在 {count} 对随机数字中，两个网络都认对的有 {both} 对，只有胶囊网络认对的有 {capsules} 对，只有 CNN 认对的有 {cnn} 对，都没认对的有 {neither} 对。",
