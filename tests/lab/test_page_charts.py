@@ -31,7 +31,7 @@ def expected_headline(answer: dict[str, Any]) -> str:
         return "Neither changes"
     if len(changed) == 2 and first["Capsules"] == first["CNN"]:
         return f"Both predictions change at ε = {first['CNN']:.2f}"
-    return f"{min(changed, key=lambda name: changed[name])} first"
+    return f"First to change: {min(changed, key=lambda name: changed[name])}"
 
 
 @pytest.mark.parametrize("method", ["FGSM", "PGD"])

@@ -8,7 +8,7 @@ pytest_plugins = ["support.browser_fixtures"]
 
 
 def test_a_pair_and_an_attack(visit: Visit) -> None:
-    view = visit.open("compare")
+    view = visit.open("compare?attack=none")
     cards = view.locator(".compared")
     cards.nth(1).locator(".value").first.wait_for()
     assert cards.count() == 2
@@ -54,6 +54,7 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
 def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 1200}, reduced_motion="reduce")
     visit = Visit(page, lab, "wide")
+    visit.response_to("draw", visit.open("draw").get_by_role("button", name="Example of 5").click)
     view = visit.open("compare")
     assert view.get_by_role("button", name="Your drawing").get_attribute("aria-pressed") == "true"
     answer = visit.response_to("compare", view.get_by_role("button", name="7", exact=True).click)

@@ -128,8 +128,10 @@ def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:
 def test_the_lines_of_the_pose_use_their_own_range(visit: Visit) -> None:
     answer = visit.response_to("turn", lambda: visit.open("toy"))
     view = visit.page.locator("#view-toy")
-    words = f"by up to {100 * answer['turn_moves']:.1f} % of its norm, the six lightings by up to "
-    view.get_by_text(words + f"{100 * answer['light_moves']:.1f} %").wait_for()
+    moved = view.get_by_role("list", name="How far the pose moves").locator("li")
+    assert [name.split("\n")[0] for name in moved.all_inner_texts()] == ["a full turn", "all 6 lightings"]
+    for row, share in zip(moved.all(), (answer["turn_moves"], answer["light_moves"]), strict=True):
+        assert row.locator(".value").inner_text() == f"{100 * share:.0f} %"
     lines = view.locator(".matrix polyline").evaluate_all("all => all.map(l => l.getAttribute('points'))")
     poses = np.array([*answer["poses"], answer["poses"][0]])
     for points, values in zip(lines, poses.T, strict=True):

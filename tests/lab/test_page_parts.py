@@ -143,11 +143,49 @@ def test_the_whole_vanishes_while_the_cnn_names_one(wide: Visit) -> None:
     cnn = view.get_by_role("region", name="A CNN on the same picture")
     for _ in range(5):  # every way to scramble it
         assert found(view) == ["tree"]
-        assert "Above 0.5: tree." in cnn.inner_text()
+        assert "Its highest score: tree. That is right." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Scramble").click)
         assert found(view) == ["no whole"]
         assert "Above 0.5: tree, although the capsules found no whole." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Put together").click)
+
+
+@pytest.mark.parametrize(
+    ("scene", "kinds"),
+    [
+        ("0_-0.48_0_0_0.5~1_0.42_0_0_0.5", {"house", "boat"}),
+        ("4_-0.5_0_0_0.45~4_0.5_0_0_0.45", {"tree"}),
+        ("4_-0.58_0.42_20_0.4~2_0.5_0.5_-35_0.4~7_0.05_-0.5_160_0.45", {"tree", "fish", "robot"}),
+        ("4_-0.5_0_0_0.45~2_0.5_0_0_0.45_0", {"tree"}),  # the fish is scrambled
+        ("-1_0_0_0_0.3", set()),
+    ],
+)
+def test_as_many_scores_count_as_there_are_types_of_whole(wide: Visit, scene: str, kinds: set[str]) -> None:
+    """A softmax cannot name two wholes with certainty: its highest scores count, one for each type."""
+    answer = wide.response_to("parts", lambda: wide.open(f"parts?scene={scene}"))
+    cnn = wide.page.locator("#view-parts").get_by_role("region", name="A CNN on the same picture")
+    names = cnn.locator(".bars .name").all_inner_texts()
+    best = [name for _, name in sorted(zip(answer["cnn"], names), reverse=True)][: len(kinds)]
+    if kinds:
+        assert set(cnn.locator(".bars .marked .name").all_inner_texts()) == set(best)
+    right = len(kinds & set(best))
+    text = cnn.get_by_role("status").inner_text()
+    if len(kinds) > 1:
+        assert f"Its {len(kinds)} highest scores, " in text
+        assert f"Right: {right} of {len(kinds)}." in text
+        assert all(name in text for name in best)
+    elif kinds:
+        assert text == f"Its highest score: {best[0]}. That is {'right' if right else 'wrong'}."
+    else:
+        assert text.startswith(("No score is above 0.5", "Above 0.5: "))
+
+
+def test_faces_have_a_cnn_too(wide: Visit) -> None:
+    view = wide.open("parts?world=faces")
+    cnn = view.get_by_role("region", name="A CNN on the same picture").locator("visible=true").first
+    assert cnn.locator(".bars .name").all_inner_texts() == ["face", "bicycle", "boat", "snowman"]
+    assert "Its highest score: face. That is right." in cnn.inner_text()
+    assert "parts_cnn" in cnn.inner_text()
 
 
 def test_the_scene_and_all_answers_are_in_sight(wide: Visit) -> None:

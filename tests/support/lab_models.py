@@ -44,6 +44,7 @@ CARDS = {
     ("parts_capsnet", "shapes"): ModelCard("parts_capsnet", {"groups": 6}, 8, 1, (64, 64), WHOLES),
     ("parts_capsnet", "faces"): ModelCard("parts_capsnet", {}, 4, 1, (64, 64), FACES),
     ("parts_cnn", "shapes"): ModelCard("parts_cnn", {"channels": 4}, 8, 1, (96, 96), WHOLES),
+    ("parts_cnn", "faces"): ModelCard("parts_cnn", {"channels": 4}, 4, 1, (96, 96), FACES),
     **{("capsule_head", f"mnist-twin-{routing}"): twin(routing) for routing in TWINS},
 }
 

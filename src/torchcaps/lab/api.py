@@ -12,6 +12,7 @@ from starlette.responses import Response
 from torchcaps import __version__, kernels
 from torchcaps.data.worlds.toys import CATEGORIES
 from torchcaps.lab import schemas
+from torchcaps.lab.differences import load_differences
 from torchcaps.lab.errors import MissingWeightsResponse
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore
@@ -72,6 +73,7 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
     api = APIRouter(prefix="/api", responses=ERRORS)
     examples_body = schemas.to_json(load_examples())
     toys_body = schemas.to_json(toy.list_toys(store))
+    differences_body = schemas.to_json(load_differences())
 
     async def run(
         endpoint: str, client: Sender, view: Callable[..., schemas.Response], *arguments: Any
@@ -96,6 +98,11 @@ def create_api(store: ModelStore, worker: Worker, lab_run: LabRun | None = None)
     async def list_examples() -> Response:
         """Return digits of the MNIST test set."""
         return json_response(examples_body)
+
+    @api.get("/differences", response_model=schemas.DifferencesResponse)
+    async def list_differences() -> Response:
+        """Return how often the two networks of a view differ, over many inputs."""
+        return json_response(differences_body)
 
     @api.post("/draw", response_model=schemas.DrawResponse)
     async def recognize_digit(request: schemas.DrawRequest, client: Client) -> Response:

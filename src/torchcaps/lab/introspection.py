@@ -10,6 +10,7 @@ from torch import Tensor
 from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer
 from torchcaps.models import Model, Output, capsule_inputs
+from torchcaps.routing import RoutingOutput
 
 
 class Inspection(NamedTuple):
@@ -37,6 +38,19 @@ def inspect_last_layer(model: Model, images: Tensor) -> Inspection:
     output, inputs = capsule_inputs(model, images)
     _, layer, children = inputs[-1]
     return Inspection(output, layer, children)
+
+
+@torch.no_grad()
+def sent_by_position(inspection: Inspection, steps: list[RoutingOutput]) -> Tensor:
+    r"""How much each position of the grid sends to each class, `[iterations, classes, h, w]`.
+
+    The coupling times the length of the child, :math:`c_{ij} \|u_i\|`, summed over the capsule types at a
+    position.
+    """
+    _, height, width, types = inspection.children.activation.shape
+    coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
+    sent = coupling * inspection.children.activation.reshape(1, -1, 1)
+    return sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)
 
 
 def class_capsules(output: Output) -> Capsules:

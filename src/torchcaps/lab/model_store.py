@@ -14,7 +14,9 @@ from torchcaps import models
 from torchcaps._registry import suggest
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.data.transforms import resize
-from torchcaps.lab.schemas import ExampleInput, ModelInfo
+from torchcaps.data.worlds.flat import SceneOptions
+from torchcaps.data.worlds.flat.kinds import KINDS
+from torchcaps.lab.schemas import ExampleInput, ModelInfo, SceneRanges
 from torchcaps.models import Model, Output
 from torchcaps.training import ModelCard, RunError, load_weights, predict
 from torchcaps.training.recipe import Recipe
@@ -24,6 +26,7 @@ ModelKey = tuple[str, str]
 # Losses that depend on differences of logits only.
 ON_DIFFERENCES = ("cross_entropy", "spread")
 MAX_MARGIN = 8  # pixels
+WORLDS = ("shapes", "faces")
 
 # (model, data set) of every network that a view uses; Compare uses all of them.
 REQUIRED_MODELS: tuple[ModelKey, ...] = (
@@ -40,6 +43,7 @@ REQUIRED_MODELS: tuple[ModelKey, ...] = (
     ("parts_capsnet", "shapes"),
     ("parts_capsnet", "faces"),
     ("parts_cnn", "shapes"),
+    ("parts_cnn", "faces"),
     ("capsule_head", "mnist-twin-dynamic"),
     ("capsule_head", "mnist-twin-em"),
     ("capsule_head", "mnist-twin-kmeans"),
@@ -148,6 +152,7 @@ class LoadedModel:
             image_size=list(self.card.image_size),
             decoder=self.model.decoder is not None,
             scores=self.scores,
+            tested=tested_scenes(self.data, self.card),
         )
 
 
@@ -197,6 +202,16 @@ def loss_of(card: ModelCard) -> str | None:
     """The loss in the recipe that a card names, if it comes with torchcaps."""
     path = list_recipes().get(str(card.facts.get("recipe")))
     return None if path is None else Recipe.from_file(path).loss.name
+
+
+def tested_scenes(data: str, card: ModelCard) -> SceneRanges | None:
+    """The scenes on which the errors of a network for parts and wholes were measured, if that is known."""
+    options = card.facts.get("data_options")
+    if data not in WORLDS or options is None:
+        return None
+    single, scenes = KINDS["single"], SceneOptions(**options)
+    ranges = scenes.ranges(single.scale, single.offset, single.reach(scenes))
+    return SceneRanges(size=scenes.size, scale=list(ranges.scale), offset=list(ranges.offset))
 
 
 def load_model_store() -> ModelStore:

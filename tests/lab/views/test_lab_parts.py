@@ -9,6 +9,11 @@ from starlette.testclient import TestClient
 
 import torchcaps
 from support.lab_scenes import random_place, scene_parts
+from torchcaps.data import load
+from torchcaps.data.worlds.faces import FACES
+from torchcaps.data.worlds.flat import Scenes, World
+from torchcaps.data.worlds.shapes import SHAPES as SHAPE_WORLD
+from torchcaps.experiments.wholes import cnn
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.schemas import PartsRequest
 from torchcaps.lab.views.parts import MODEL, SIZE, draw_parts, list_shapes, read
@@ -67,3 +72,46 @@ def test_the_parts_of_a_whole_predict_the_same_place(trained: ModelStore) -> Non
         off = (votes - torch.tensor(found.pose)).norm(dim=-1) / torch.tensor(found.pose[:2]).norm()
         # Small parts know less about the angle of the whole, so not all are near.
         assert off.median() < 0.3, whole.name
+
+
+@pytest.mark.parametrize("world", [SHAPE_WORLD, FACES], ids=lambda world: world.name)
+def test_the_cnn_is_trained_on_one_whole_per_picture(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch of its training, of which eight are drawn here."""
+    drawn: list[Scenes] = []
+    draw_world = cnn.draw_world
+    monkeypatch.setattr(
+        cnn, "draw_world", lambda *args, **options: drawn.append(draw_world(*args, **options)) or drawn[-1]
+    )
+    for step in range(8):
+        images, target = cnn.draw_batch(world, 0, step)
+        assert torch.equal(images, drawn[-1].images.float() / 255)
+        assert (drawn[-1].whole_mask.sum(1) == 1).all()
+        assert torch.equal(target, drawn[-1].whole_type[:, 0])
+
+
+def test_the_cnn_for_faces_names_single_wholes(trained: ModelStore) -> None:
+    """40 wholes: its scores add up to 1, and the highest is right."""
+    wholes = list_shapes("faces").wholes
+    for seed in range(40):
+        scene = scene_parts(wholes[seed % 4].parts, random_place(seed))
+        scores = read(trained, PartsRequest(world="faces", parts=scene)).cnn
+        assert scores is not None
+        assert sum(scores) == pytest.approx(1, abs=1e-3)
+        assert int(np.argmax(scores)) == seed % 4, seed
+
+
+def test_the_scenes_of_the_test_are_those_of_the_index(trained: ModelStore) -> None:
+    """The errors on the cards were measured on them: the ranges are found again in the test set."""
+    for network in trained.all():
+        tested = network.info().tested
+        assert (tested is not None) is (network.data in ("shapes", "faces")), network.id
+        if tested is None:
+            continue
+        options = network.card.facts["data_options"]
+        scenes = load(network.data, "test", count=300, **options)
+        assert scenes.image_size == (tested.size, tested.size)
+        x, y, _, scale = scenes.metadata["whole_numbers"][:, 0].T
+        assert tested.scale[0] <= scale.min() + 1e-6
+        assert scale.max() <= tested.scale[1] + 1e-6
+        assert scale.max() - scale.min() > 0.9 * (tested.scale[1] - tested.scale[0])
+        assert torch.hypot(x, y).max() <= tested.offset[1] + 1e-6

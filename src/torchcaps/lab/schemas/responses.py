@@ -24,11 +24,23 @@ class Response(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+class SceneRanges(Response):
+    """The scenes of a world that a network was tested on: one whole each, at all angles.
+
+    `scale` is the range of its size, and `offset` that of its distance from the middle of the image, both in
+    halves of the image.
+    """
+
+    size: int
+    scale: TwoFractions
+    offset: TwoFractions
+
+
 class ModelInfo(Response):
     """A network whose weights are loaded, and its test metrics.
 
     `scores` says what its scores are: `lengths` of capsules, `independent` numbers of one class each, or a
-    `softmax`, which adds up to 1.
+    `softmax`, which adds up to 1. `tested` is `null` for networks that read no scenes of parts and wholes.
     """
 
     id: str
@@ -42,6 +54,7 @@ class ModelInfo(Response):
     image_size: TwoSizes
     decoder: bool
     scores: Literal["lengths", "independent", "softmax"]
+    tested: SceneRanges | None = None
 
 
 class ClassNames(Response):
@@ -134,11 +147,18 @@ class TweakResponse(Response):
 
 
 class CapsulePair(Response):
-    """The two longest capsules, each with its own reconstruction."""
+    """The two longest capsules, each with its own reconstruction, and which of them gets the votes.
+
+    `lead` says how much more each position of the grid sends to the first than to the second in the last
+    iteration, with the largest difference scaled to 1 or -1; `factor` is the largest factor between the two.
+    """
 
     best: TwoClasses
     lengths: Row
     reconstructions: list[Image]
+    lead: Matrix
+    factor: float
+    field_centers: FieldCenters
 
 
 class ScorePair(Response):
@@ -260,78 +280,6 @@ class ToyTurnResponse(Response):
     poses: Matrix
     turn_moves: float
     light_moves: float
-
-
-Pose = Annotated[list[float], Field(min_length=4, max_length=4, description="(a, b, x, y), a similarity")]
-
-
-class PartShape(Response):
-    """A kind of part, and its outline in its own coordinates."""
-
-    name: str
-    outline: list[Row]
-
-
-class PlacedPart(Response):
-    """A part inside a whole."""
-
-    kind: int
-    pose: Pose
-
-
-class WholeShape(Response):
-    """A type of whole: where its parts stand, and wrong ways to put them together."""
-
-    name: str
-    parts: list[PlacedPart]
-    scrambled: list[list[PlacedPart]]
-
-
-class ShapesResponse(Response):
-    """What scenes can be made of."""
-
-    parts: list[PartShape]
-    wholes: list[WholeShape]
-    groups: list[str]
-
-
-class FoundGroup(Response):
-    """A group of wholes that was found."""
-
-    name: str
-    kind: int
-    presence: float
-    pose: Pose
-
-
-class FoundWhole(FoundGroup):
-    """A whole that was found, and the number of the group that it belongs to, or -1."""
-
-    group: int
-
-
-class FoundPart(FoundGroup):
-    """A part that was found, and the number of the whole that it belongs to, or -1.
-
-    `votes` has the pose of a whole of each type, as this part expects it.
-    """
-
-    whole: int
-    votes: list[Pose]
-
-
-class PartsResponse(Response):
-    """What the network found; `pixels` is its input, bytes row by row in base64.
-
-    `cnn` has the score of each type of whole, from a CNN with average pooling; `null` if there is none.
-    """
-
-    size: int
-    pixels: str
-    parts: list[FoundPart]
-    wholes: list[FoundWhole]
-    groups: list[FoundGroup]
-    cnn: Row | None
 
 
 class ClustersIteration(Response):

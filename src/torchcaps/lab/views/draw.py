@@ -10,7 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps.capsules import Capsules
-from torchcaps.lab.introspection import Inspection, class_capsules, inspect_last_layer
+from torchcaps.lab.introspection import (
+    Inspection,
+    class_capsules,
+    inspect_last_layer,
+    sent_by_position,
+)
 from torchcaps.lab.model_store import MissingWeightsError, ModelStore
 from torchcaps.lab.schemas import (
     DIGIT_SIZE,
@@ -93,17 +98,9 @@ def field_centers(model: Model) -> FieldCenters:
     return FieldCenters(first=first, step=step, size=size)
 
 
-@torch.no_grad()
 def couplings(inspection: Inspection, steps: list[RoutingOutput]) -> list[Any]:
-    r"""How much each position of the grid sends to each class, `[iterations, classes, h, w]`.
-
-    The coupling times the length of the child, :math:`c_{ij} \|u_i\|`, summed over the capsule types at a
-    position. The largest value over all iterations is scaled to 1.
-    """
-    _, height, width, types = inspection.children.activation.shape
-    coupling = torch.stack([step.coupling[0] for step in steps if step.coupling is not None])
-    sent = coupling * inspection.children.activation.reshape(1, -1, 1)
-    grid = sent.unflatten(1, (height, width, types)).sum(3).permute(0, 3, 1, 2)
+    """What `sent_by_position` gives; the largest value over all iterations is scaled to 1."""
+    grid = sent_by_position(inspection, steps)
     return to_list(grid / grid.amax().clamp(min=1e-12))
 
 

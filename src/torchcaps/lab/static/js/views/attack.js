@@ -1,8 +1,8 @@
 // View 7: scores against the size of an attack, for each network.
 
 import { latestOnly } from "../core/api.js";
-import { card, h } from "../core/dom.js";
-import { createImageNotice, createVerdict } from "../core/feedback.js";
+import { button, card, h } from "../core/dom.js";
+import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { numberText } from "../core/scale.js";
@@ -13,24 +13,33 @@ import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
 import { createColorBar } from "../widgets/color_bar.js";
+import { createThumbs, digitExamples, isFirstExample } from "../widgets/example_thumbs.js";
+import { createHowOften } from "../widgets/how_often.js";
 import { createLineChart } from "../widgets/line_chart.js";
 import { createSlider } from "../widgets/slider.js";
 
 const MODELS = { capsules: "shared_capsnet", cnn: "pooled_cnn" };
 const METHODS = [["fgsm", "FGSM"], ["pgd", "PGD"]];
 const [MAX, SIZE] = [0.5, 28];
+const PER_CLASS = 8;
+const FIRST = 3; // of the digits that are offered: the CNN's prediction changes at a smaller ε than that of the capsules
+const DRAWN = "drawing";
 
-export function create(stage) {
+export async function create(stage) {
+  const digits = await digitExamples();
+  const offered = digits.filter((_, number) => number % PER_CLASS === 1); // one of each class, as in Compare
   const names = { capsules: t("Capsules"), cnn: t("CNN") };
   const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("one sigmoid per class, each from 0 to 1") };
   const epsilon = createSlider({
-    label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.1),
+    label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.12),
     format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },
   });
   const method = createChoices({
     label: t("Attack"), options: METHODS, value: settingOf("attack", "method", METHODS.map(([key]) => key), "fgsm"), onChange: send,
   });
-  const original = figure(createImage({ label: t("Your drawing"), resolution: 168 }), t("Your drawing"));
+  const original = figure(createImage({ label: t("The attacked digit"), resolution: 168 }), "");
+  const thumbs = createThumbs({ label: t("Digits of the test set"), onPick: (digit) => { chosen = offered.indexOf(digit); send(); } });
+  const own = button(t("Your drawing"), () => { chosen = DRAWN; send(); }, "small");
   const headline = createVerdict();
   const explanation = h("p", { class: "soft small" });
   const networks = Object.keys(names).map((key) => ({
@@ -45,13 +54,18 @@ export function create(stage) {
     }),
     bars: createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: t("Scores of {network} under attack", { network: names[key] }) }),
   }));
+  const howOften = createHowOften((differences) => t("Of {count} test digits, {attack} changes the CNN's prediction at a smaller ε for {cnn}, that of the capsules for {capsules}, both at the same ε for {both}, and neither up to {last} for {neither}.",
+    { ...differences.attack[shown.method], attack: shown.method.toUpperCase(), last: shown.response.epsilons.at(-1).toFixed(2) }));
+  let chosen = settingOf("attack", "input", [DRAWN, ...offered.keys()], null); // "drawing", the number of an offered digit, or null until one is chosen
   let version = -1;
   let shown = null; // { response, image, images: { capsules, cnn } }
 
   for (const { change, bar } of networks) change.element.append(bar.element);
+  thumbs.show(offered);
   stage.append(
-    h("div", { class: "w12 toolbar" }, original.element, method.element, h("div", { class: "tool grow" }, epsilon.element)),
-    h("div", { class: "w12 result" }, headline.element, explanation),
+    h("div", { class: "w12 toolbar" }, original.element, h("div", { class: "tool attack-digits" }, thumbs.element, own)),
+    h("div", { class: "w12 toolbar" }, method.element, h("div", { class: "tool grow" }, epsilon.element)),
+    h("div", { class: "w12 result" }, headline.element, explanation, howOften.element),
     ...networks.map(({ key, attacked, change, verdict, chart, bars }) =>
       card("w6 result", names[key], hints[key],
         verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
@@ -61,11 +75,10 @@ export function create(stage) {
       t("These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.")),
   );
 
-  const notice = createImageNotice(stage);
+  const notice = createNotice(stage);
   const query = latestOnly("api/attack", stage, (response, body) => {
-    if (body.image === currentImage()) version = imageVersion();
     shown = {
-      response, image: body.image,
+      response, image: body.image, method: body.method,
       images: Object.fromEntries(networks.map(({ key }) => [key, unpack(response[key].images, SIZE)])),
     };
     const step = response.epsilons[1];
@@ -76,6 +89,7 @@ export function create(stage) {
     explanation.textContent = body.method === "fgsm"
       ? t("FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.", { step })
       : t("PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.", { count: response.steps, step });
+    howOften.show(response.capsules.changes_at !== response.cnn.changes_at);
     draw();
   }, notice);
 
@@ -119,21 +133,35 @@ export function create(stage) {
   }
 
   function keep() {
-    keepSettings("attack", { method: method.value, epsilon: epsilon.value });
+    keepSettings("attack", { method: method.value, epsilon: epsilon.value, ...(chosen === null ? {} : { input: chosen }) });
+  }
+
+  // Without a choice: what was drawn or chosen in Draw, or else the first digit.
+  function input() {
+    if (chosen !== null) return chosen;
+    return isFirstExample(currentImage(), digits) ? FIRST : DRAWN;
   }
 
   function send() {
-    if (!currentImage()) {
-      notice(null);
+    const which = input();
+    version = imageVersion();
+    thumbs.mark(offered[which]);
+    own.setAttribute("aria-pressed", String(which === DRAWN));
+    keep();
+    const image = which === DRAWN ? currentImage() : offered[which].image;
+    original.element.hidden = !image;
+    if (!image) {
+      notice(t("There is no drawing yet. "), h("a", { href: "#draw" }, t("Draw a digit")));
       return;
     }
-    original.draw(ink(currentImage()));
-    keep();
-    query({ image: currentImage(), method: method.value });
+    const name = which === DRAWN ? t("Your drawing") : t("Test digit {digit}", { digit: offered[which].label });
+    original.draw(ink(image), name);
+    original.caption(name);
+    query({ image, method: method.value });
   }
 
   return {
-    show: () => version !== imageVersion() && send(),
+    show: () => (version === -1 || (typeof chosen !== "number" && version !== imageVersion())) && send(),
     exports: () => shown && {
       table: [["network", "epsilon", "prediction", ...shown.response.capsules.scores[0].map((_, digit) => `score_${digit}`)],
         ...networks.flatMap(({ key }) => shown.response.epsilons.map((size, index) =>
@@ -156,10 +184,10 @@ function describeFirst({ epsilons, capsules, cnn }, names) {
   const [network, other] = capsulesFirst ? [names.capsules, names.cnn] : [names.cnn, names.capsules];
   const values = { network, other, first: text(first), last: text(epsilons[epsilons.length - 1]) };
   return {
-    big: t("{network} first", values),
+    big: t("First to change: {network}", values),
     words: later === null
-      ? t("For this drawing, {network} changes its prediction at ε = {first}, {other} does not up to {last}.", values)
-      : t("For this drawing, {network} changes its prediction at ε = {first}, {other} at {later}.", { ...values, later: text(later) }),
+      ? t("For this digit, {network} changes its prediction at ε = {first}, {other} does not up to {last}.", values)
+      : t("For this digit, {network} changes its prediction at ε = {first}, {other} at {later}.", { ...values, later: text(later) }),
   };
 }
 

@@ -11,10 +11,13 @@ import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createChoices } from "../widgets/choices.js";
 import { createColorBar } from "../widgets/color_bar.js";
+import { digitExamples, isFirstExample } from "../widgets/example_thumbs.js";
+import { createHowOften } from "../widgets/how_often.js";
 import { change, createPicture, createPictureThumbs, packGray, photo } from "../widgets/packed_picture.js";
 import { createSlider } from "../widgets/slider.js";
 
 const DEFAULTS = ["capsnet_small-mnist", "pooled_cnn-mnist"];
+const FIRST = "3"; // the digit that the view opens with: the attack changes the answer of the CNN alone
 const MEANINGS = {
   lengths: "lengths of capsules: each from 0 to 1, independent of the others",
   independent: "each score from 0 to 1, independent of the others",
@@ -27,7 +30,8 @@ export async function create(stage) {
   const ids = models.map((model) => model.id);
   const find = (id) => models.find((model) => model.id === id);
   const chosen = ["a", "b"].map((name, side) => settingOf("compare", name, ids, ids.includes(DEFAULTS[side]) ? DEFAULTS[side] : ids[side]));
-  let wanted = numberOf("compare", "input", [0, 100], 0); // the number of the image among those that are offered
+  const digits = await digitExamples();
+  let wanted = numberOf("compare", "input", [0, 100], null); // the number of the image that was chosen among those that are offered
   let offered = [];
   let input = null; // { label, image } of an example, or null for the drawing
   let version = -1;
@@ -39,7 +43,7 @@ export async function create(stage) {
   const reason = h("p", { class: "soft small" });
   const attack = createChoices({
     label: t("Attack"), options: [["none", t("No attack")], ["fgsm", "FGSM"], ["pgd", "PGD"]],
-    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "none"), onChange: send,
+    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "fgsm"), onChange: send,
   });
   const epsilon = createSlider({
     label: t("ε, the largest change of a pixel"), min: 0, max: 0.5, step: 0.01, value: numberOf("compare", "epsilon", [0, 0.5], 0.1),
@@ -51,10 +55,13 @@ export async function create(stage) {
   const inputCard = card("w12", t("The input"), null, source, thumbs.element, toy.element);
   const sides = h("div", { class: "world" });
   const verdicts = h("div", { class: "w12 result verdicts" });
+  const howOften = createHowOften(({ compare, compare_epsilon: size }) => t("Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.",
+    { ...compare[attack.value], attack: attack.value.toUpperCase(), epsilon: size.toFixed(2) }));
 
   stage.append(
     h("div", { class: "w12 toolbar" }, h("div", { class: "network-choice" }, selects), reason),
     verdicts,
+    h("div", { class: "w12 result" }, howOften.element),
     inputCard,
     h("div", { class: "w12 toolbar" }, attack.element, h("div", { class: "tool grow" }, epsilon.element),
       h("p", { class: "soft small" }, t("FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start."))),
@@ -65,7 +72,16 @@ export async function create(stage) {
   const query = latestOnly("api/compare", stage, (response, body) => {
     shown = { response, body };
     response.networks.forEach((result, side) => results[side]?.show(result, body));
+    showHowOften(response.networks, body);
   }, createNotice(stage));
+
+  // It was measured for the networks and the attack that the view opens with.
+  async function showHowOften(answers, { networks, attack: method, epsilon: size }) {
+    const { compare_epsilon: measured } = await getCached("api/differences");
+    if (networks.some((id, side) => id !== DEFAULTS[side]) || method === "none" || size !== measured) return howOften.clear();
+    const [one, two] = answers.map(({ best, attacked }) => best !== attacked.best);
+    return howOften.show(one !== two);
+  }
 
   function partners(id) {
     return models.filter((model) => model.id !== id && model.in_channels === find(id).in_channels);
@@ -116,7 +132,8 @@ export async function create(stage) {
       source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", "));
       offered = items;
       thumbs.show(items);
-      pick(items[wanted] ?? items[0] ?? null, false);
+      const open = drawing && !isFirstExample(currentImage(), digits) ? drawing : items.find((item) => item.label === FIRST);
+      pick(items[wanted ?? items.indexOf(open)] ?? items[0] ?? null, false);
     } catch (error) {
       reportError(error);
     }
@@ -130,15 +147,16 @@ export async function create(stage) {
 
   function pick(item, sending = true) {
     input = item;
-    wanted = Math.max(0, offered.indexOf(item));
     thumbs.mark(item);
-    if (sending) send();
+    if (!sending) return;
+    wanted = Math.max(0, offered.indexOf(item));
+    send();
   }
 
   function send() {
     epsilon.element.hidden = attack.value === "none";
     keepSettings("compare", { a: chosen[0], ...(chosen[1] ? { b: chosen[1] } : {}), attack: attack.value, epsilon: epsilon.value,
-      ...(find(chosen[0]).in_channels === 2 ? toy.value() : { input: wanted }) });
+      ...(find(chosen[0]).in_channels === 2 ? toy.value() : wanted === null ? {} : { input: wanted }) });
     if (chosen[1] === null) return;
     const stereo = find(chosen[0]).in_channels === 2;
     if (!stereo && !input) return;
@@ -207,7 +225,7 @@ function createSide(network) {
     captions[2].textContent = t("After {attack} with ε = {epsilon}", { attack: attack.toUpperCase(), epsilon: epsilon.toFixed(2) });
     const changed = after.best !== best;
     verdict.set(changed ? `${name(best)} → ${name(after.best)}` : name(best), t("{before} before the attack, {after} after it", {
-      before: `${name(best)} ${scores[best].toFixed(2)}`, after: `${name(after.best)} ${after.scores[after.best].toFixed(2)}`,
+      before: `${name(best)} (${scores[best].toFixed(2)})`, after: `${name(after.best)} (${after.scores[after.best].toFixed(2)})`,
     }));
     verdict.element.classList.toggle("wrong", changed);
     bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" });

@@ -15,10 +15,9 @@ import { createCapsuleDetail } from "../widgets/capsule_detail.js";
 import { createCouplingMaps } from "../widgets/coupling_maps.js";
 import { createNetworkStrip } from "../widgets/network_strip.js";
 import { createPad } from "../widgets/drawing_pad.js";
-import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
+import { createThumbs, digitExamples, FIRST_EXAMPLE, oneOfEach } from "../widgets/example_thumbs.js";
 import { IMAGE_TYPES, imageOf, readImage } from "../widgets/image_file.js";
 
-const FIRST_EXAMPLE = 2; // a digit with a loop, which is interesting in Tweak
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export async function create(stage) {

@@ -1,19 +1,23 @@
 // View 3: two overlapping digits, recognized by capsules and by a CNN.
 
-import { latestOnly } from "../core/api.js";
+import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
-import { t } from "../core/i18n.js";
+import { formatNumber, t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { keepSettings, numberOf, settingsOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
-import { createImage, figure, layers } from "../widgets/canvas_image.js";
+import { createImage, figure, ink, layers } from "../widgets/canvas_image.js";
 import { createDigitPair } from "../widgets/digit_pair.js";
 import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
+import { createHeatmap } from "../widgets/heatmap.js";
+import { createHowOften } from "../widgets/how_often.js";
 
 const INKS = ["first", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-// Pairs on which one network is right and the other wrong, each of them twice: two examples and their places.
+const GRID = 10; // positions along each side
+// Pairs on which one network is right and the other wrong, each of them twice: two examples and their places. The view
+// opens with the first.
 const DIFFERENT = [[75, 29, [5, 4, 6, 3]], [33, 73, [4, 3, 4, 6]], [60, 8, [2, 3, 1, 6]], [24, 1, [1, 6, 2, 4]]];
 
 export async function create(stage) {
@@ -23,12 +27,16 @@ export async function create(stage) {
     label: which ? t("Second digit") : t("First digit"),
     onPick: (digit) => { thumbs[which].mark(digit); pair.set(which, digit); },
   }));
-  const both = figure(createImage({ label: t("Both reconstructions") }), t("Both, overlaid"));
+  const seen = figure(createImage({ label: t("What the networks see"), smooth: false }), t("What both networks see: {size} × {size} pixels", { size: 36 }));
   const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
+  const places = figure(createHeatmap(t("Which digit gets the votes of each place"), GRID), "");
+  const placesText = h("p", { class: "soft small" });
   const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
   const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network"), max: 0.5 });
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
+  const howOften = createHowOften(({ overlap }) =>
+    t("Of {count} random pairs, both networks name both digits in {both}, only the capsules do in {capsules}, only the CNN in {cnn}, and neither in {neither}.", overlap));
   let shown = null;
 
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
@@ -36,13 +44,14 @@ export async function create(stage) {
     h("div", { class: "w12 result verdicts" },
       h("div", {}, h("span", { class: "small soft" }, t("Capsules")), capsuleVerdict.element),
       h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
+    h("div", { class: "w12 result" }, howOften.element),
     card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
       h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Least overlap"), pair.separate)),
-      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one is right")), DIFFERENT.map(([one, two, places]) =>
-        button(t("{one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(places); choose(digits[one], digits[two]); }, "small"))),
+      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one is right")), DIFFERENT.map(([one, two, at]) =>
+        button(t("{one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(at); choose(digits[one], digits[two]); }, "small"))),
       INKS.map((name, which) => h("div", { class: `digit-choice ${name}` }, pair.handles[which], thumbs[which].element))),
-    card("w8 result", t("Two reconstructions"), t("each from one capsule"),
-      h("div", { class: "three" }, both.element, single.map((picture) => picture.element))),
+    card("w8 result", t("From one picture to two digits"), t("the two longest capsules"),
+      h("div", { class: "overlap-steps" }, seen.element, places.element, single.map((picture) => picture.element)), placesText),
     card("w4 result", t("Capsules"), t("the two longest; a full bar is a length of 1"),
       capsuleBars.element, networkLine("capsnet_small", "multimnist").element),
     card("w4 result", t("CNN"), t("the two highest; a full bar is 0.5"),
@@ -56,18 +65,33 @@ export async function create(stage) {
     shown = { image, labels, response };
     const order = inOrderOf(labels, capsules.best);
     const pictures = order.map((digit) => capsules.reconstructions[capsules.best.indexOf(digit)]);
-    both.draw(layers(pictures.map((pixels, which) => [pixels, INKS[which]])), t("Reconstructions of {one} and {two}", { one: order[0], two: order[1] }));
+    seen.draw(ink(image));
+    showPlaces(image, capsules, order);
     pictures.forEach((pixels, which) => {
       const digit = order[which];
       single[which].draw(layers([[pixels, INKS[which]]]), t("Reconstruction of {digit}", { digit }));
-      single[which].caption(t("Capsule {digit}", { digit }));
+      single[which].caption(t("What capsule {digit} draws", { digit }));
     });
     capsuleBars.update(capsules.lengths, marks(order));
     const cnnOrder = inOrderOf(labels, cnn.best);
     cnnBars.update(cnn.scores, marks(cnnOrder));
     showVerdict(capsuleVerdict, labels, order);
     showVerdict(cnnVerdict, labels, cnnOrder);
+    howOften.show(isRight(labels, order) !== isRight(labels, cnnOrder));
   }, createNotice(stage));
+
+  // Each square in the color of the digit that it sends more to. The square root makes small differences visible.
+  function showPlaces(image, { lead, best, factor, field_centers: centers }, [one, two]) {
+    const sign = best[0] === one ? 1 : -1;
+    const cells = lead.map((row) => row.map((value) => sign * Math.sign(value) * Math.sqrt(Math.abs(value))));
+    places.draw(image, cells, centers, INKS);
+    places.caption(t("Which places vote for {one}, which for {two}", { one, two }));
+    getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
+      const percent = (part, all) => formatNumber(part / all, { style: "percent" });
+      placesText.textContent = t("Each square of the map has the color of the digit that it sends more to; the stronger, the larger the difference, here at most a factor of {factor}. It sees {size} × {size} pixels, often of both digits: of the squares on ink of one digit alone, {share} send more to that digit, and {clear} of those with at least half the full color (over {pairs} random pairs that the capsules name). The map shows only the middle of the picture.",
+        { factor: factor.toFixed(1), size: centers.size, pairs, share: percent(right, squares), clear: percent(clearRight, clear) });
+    }, () => {});
+  }
 
   // The labels are not enumerable, so they are not sent to the server.
   function send(image, labels) {
@@ -95,10 +119,9 @@ export async function create(stage) {
     pair.setBoth(chosen);
   }
 
-  const places = (settingsOf("overlap").get("places") ?? "").split("_").map(Number);
-  if (places.length === 4) pair.place(places);
-  choose(...[4, 3].map((label, which) =>
-    digits[Math.floor(numberOf("overlap", INKS[which], [0, digits.length - 1], digits.indexOf(examples[label % examples.length])))]));
+  const [first, second, open] = DIFFERENT[0];
+  pair.place(settingsOf("overlap").get("places")?.split("_").map(Number) ?? open);
+  choose(...[first, second].map((start, which) => digits[Math.floor(numberOf("overlap", INKS[which], [0, digits.length - 1], start % digits.length))]));
 
   return {
     exports: () => shown && {
@@ -113,6 +136,10 @@ export async function create(stage) {
 function inOrderOf(labels, best) {
   const [a, b] = best;
   return a === labels[1] || b === labels[0] ? [b, a] : [a, b];
+}
+
+function isRight(labels, predictions) {
+  return labels.every((label) => predictions.includes(label));
 }
 
 function marks(order) {

@@ -6,12 +6,13 @@ import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { between, degrees, matrix, scaleOf } from "../core/similarity.js";
-import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createParseTree } from "../widgets/parse_tree.js";
 import { createBoard, partsOf } from "../widgets/scene_board.js";
 import { createArt } from "../widgets/shape_art.js";
 import { createSlider } from "../widgets/slider.js";
+import { testedLine } from "../widgets/tested_on.js";
+import { createSceneCnn } from "./scene_cnn.js";
 
 const MAX_PARTS = 40;
 const SCRAMBLE_TIME = 900; // milliseconds
@@ -53,10 +54,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
   scrambleButton.dataset.tour = "scramble";
   const removeButton = button(t("Remove"), () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
-  const cnnBars = createBars({ labels: types.map((type) => t(type.name)), label: t("Scores of the CNN") });
-  const cnnText = h("p", { class: "soft small", role: "status" });
-  const cnn = card("result", t("A CNN on the same picture"), null, cnnText, cnnBars.element,
-    h("p", { class: "soft small" }, t("a softmax: the scores add up to 1, so it cannot say that there is no whole")), networkLine("parts_cnn", world).element);
+  const cnn = createSceneCnn(world, types, listText);
 
   panel.append(
     card("w8 wide-first scene-card", t("Scene"), t("drag shapes onto the board; dark marks show which way up a shape is"),
@@ -77,8 +75,8 @@ export async function createSceneEditor(panel, world, scene, onScene) {
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
       card("result", t("What the network found"), t("point at a line to see it"), tree.element,
-        networkLine("parts_capsnet", world).element),
-      cnn),
+        networkLine("parts_capsnet", world).element, testedLine("parts_capsnet", world)),
+      cnn.element),
   );
 
   const query = latestOnly("api/parts", panel, (next) => {
@@ -86,23 +84,12 @@ export async function createSceneEditor(panel, world, scene, onScene) {
     input.draw(gray(decode(next)));
     tree.show(next);
     showFound();
-    showCnn(next);
+    cnn.show(next, objects);
     const names = next.wholes.map((whole) => t(whole.name));
     const loose = next.parts.filter((part) => part.whole < 0).length;
     verdict.set(names.length ? listText(names) : t("no whole"), describeRest(next, loose));
     verdict.element.classList.toggle("plain", !names.length);
   }, createNotice(panel));
-
-  function showCnn({ cnn: scores, wholes }) {
-    cnn.hidden = !scores;
-    if (!scores) return;
-    const seen = scores.flatMap((score, kind) => (score > 0.5 ? [kind] : []));
-    cnnBars.update(scores, Object.fromEntries(seen.map((kind) => [kind, "var(--accent)"])));
-    const names = listText(seen.map((kind) => t(types[kind].name)));
-    if (!seen.length) cnnText.textContent = t("No score is above 0.5.");
-    else if (wholes.length) cnnText.textContent = t("Above 0.5: {names}.", { names });
-    else cnnText.textContent = t("Above 0.5: {names}, although the capsules found no whole.", { names });
-  }
 
   function shelfButton(name, parts, make) {
     const element = h("button", { type: "button", class: "shelf-item", "aria-label": t("Add: {name}", { name }) }, art.thumbnail(parts), h("span", {}, name));

@@ -9,6 +9,7 @@ import { keepSettings, numberOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
+import { createHowOften } from "../widgets/how_often.js";
 import { createLineChart } from "../widgets/line_chart.js";
 import { createPoseMatrix } from "../widgets/pose_matrix.js";
 import { createRing } from "../widgets/ring.js";
@@ -16,6 +17,8 @@ import { createSlider } from "../widgets/slider.js";
 
 const SPEED = 40; // degrees per second of the automatic rotation
 const TURN_DELAY = 250; // milliseconds
+// A test toy that the capsules name and the CNN does not.
+const FIRST = { category: 3, instance: 0, azimuth: 20, elevation: 45, lighting: 4 };
 const DRAG = 0.8; // degrees per pixel when the picture is dragged
 
 export async function create(stage) {
@@ -25,21 +28,21 @@ export async function create(stage) {
   const eyes = [t("Left eye"), t("Right eye")].map((name) => figure(createImage({ label: name, kind: "grab" }), name));
   const ring = createRing({ label: t("Azimuth"), onTurn: () => { stop(); send(); } });
   const category = createChoices({
-    label: t("Category"), options: categories.map((name, index) => [index, t(name)]), value: numberOf("toy", "category", [0, categories.length - 1], 0),
+    label: t("Category"), options: categories.map((name, index) => [index, t(name)]), value: numberOf("toy", "category", [0, categories.length - 1], FIRST.category),
     onChange: send,
   });
   const instance = createSlider({
-    label: t("Instance"), min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], trained.instances[0] ?? 0),
+    label: t("Instance"), min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], FIRST.instance),
     format: (value) => t(trained.instances.includes(value) ? "{value}, used in training" : "{value}, not used in training", { value }),
     onInput: send,
   });
   const elevation = createSlider({
-    label: t("Elevation"), min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], 45),
+    label: t("Elevation"), min: 20, max: 80, step: 1, value: numberOf("toy", "elevation", [20, 80], FIRST.elevation),
     format: (value) => t(isOutside(value, trained.elevations) ? "{value}°, outside the training range" : "{value}°", { value }),
     onInput: send,
   });
   const lighting = createSlider({
-    label: t("Lighting"), min: 0, max: toys.lightings.length - 1, step: 1, value: numberOf("toy", "lighting", [0, 5], 0),
+    label: t("Lighting"), min: 0, max: toys.lightings.length - 1, step: 1, value: numberOf("toy", "lighting", [0, 5], FIRST.lighting),
     format: (value) => t("{value} of {count}", { value: value + 1, count: toys.lightings.length }), onInput: send,
   });
   const rotate = button(t("Rotate"), () => (frame === null ? start() : stop()), "main");
@@ -51,17 +54,23 @@ export async function create(stage) {
     label: t("Accuracy of both networks for each azimuth"), xTitle: t("azimuth in degrees"), height: 220, format: percent,
     onPick: (index) => { stop(); ring.set(toys.azimuths[index]); send(); },
   });
-  const moved = h("p", { class: "soft small" });
+  const moved = createBars({
+    labels: [t("a full turn"), t("all {count} lightings", { count: toys.lightings.length })], label: t("How far the pose moves"), format: percent,
+  });
+  const movedText = h("p", { class: "soft small" });
+  const howOften = createHowOften(({ toy }) =>
+    t("Of {count} random views of test toys, both networks are right in {both}, only the capsules in {capsules}, only the CNN in {cnn}, and neither in {neither}.", toy));
   let turned = ""; // the toy whose turn is shown, or asked for
   let turns = null;
   let waiting = null;
   let shown = null; // the last request and its response
   let frame = null; // the pending animation frame while rotating
 
-  const poseCard = card("toy-pose result", t("Pose matrix of the capsule of the toy's class"), t("lines: a full turn, each from its lowest to its highest value"), matrix.element, moved);
+  const poseCard = card("toy-pose result", t("Pose of the toy's class"), t("how far it moves, in % of its norm"), moved.element, movedText,
+    h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("lines: a full turn, each from its lowest to its highest value"))), matrix.element);
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
-    h("div", { class: "w12 toolbar" }, category.element, rotate),
+    h("div", { class: "w12 toolbar" }, category.element, rotate, howOften.element),
     h("div", { class: "w12 result verdicts" }, [[capsules, t("Capsules")], [cnn, t("CNN")]].map(([{ verdict }, name]) =>
       h("div", {}, h("span", { class: "small soft" }, name), verdict.element))),
     card("toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
@@ -92,6 +101,7 @@ export async function create(stage) {
       verdict.set(t(categories[best]), correct ? t("correct") : t("wrong: it is {label}", { label: t(withArticle(label)) }));
       verdict.element.classList.toggle("wrong", !correct);
     }
+    howOften.show((response.capsules.best === body.category) !== (response.cnn.best === body.category));
     showAccuracy(body.azimuth);
   }, createNotice(stage));
 
@@ -99,9 +109,7 @@ export async function create(stage) {
     if (turnKey(body) !== turned) return;
     turns = response;
     matrix.showTurn(response);
-    moved.textContent = t("A full turn moves the pose by up to {turn} % of its norm, the six lightings by up to {light} %.", {
-      turn: (response.turn_moves * 100).toFixed(1), light: (response.light_moves * 100).toFixed(1),
-    });
+    moved.update([response.turn_moves, response.light_moves], { 0: "var(--accent)", 1: "var(--accent)" });
   });
 
   // After a moment without another change, because it takes the work of 24 images.
@@ -110,7 +118,6 @@ export async function create(stage) {
     turned = turnKey(body);
     turns = null;
     matrix.clear();
-    moved.textContent = "…";
     clearTimeout(waiting);
     waiting = setTimeout(() => queryTurn(body), TURN_DELAY);
   }
@@ -178,7 +185,12 @@ export async function create(stage) {
     rotate.textContent = t("Rotate");
   }
 
-  ring.set(numberOf("toy", "azimuth", [0, 360], 20));
+  getCached("api/differences").then(({ poses }) => {
+    movedText.textContent = t("Both move the pose: over {count} test toys, a full turn by {turn}, the lightings by {light} (medians).", {
+      count: poses.count, light: percent(poses.light), turn: percent(poses.turn),
+    });
+  }, () => {});
+  ring.set(numberOf("toy", "azimuth", [0, 360], FIRST.azimuth));
   send();
   return {
     hide: stop,

@@ -2,8 +2,8 @@
 
 import { h } from "../core/dom.js";
 
-// A full bar stands for `max`; scale(max, mark) changes it, and draws a line at `mark`.
-export function createBars({ labels, label, digits = 2, max: first = 1 }) {
+// A full bar stands for `max`; scale(max, mark) changes it, and draws a line at `mark`. format(value) writes the numbers.
+export function createBars({ labels, label, format = (value) => value.toFixed(2), max: first = 1 }) {
   let max = first;
   const rows = labels.map((name) => {
     const ghost = h("b", { class: "ghost", hidden: true });
@@ -27,7 +27,7 @@ export function createBars({ labels, label, digits = 2, max: first = 1 }) {
       row.ghost.hidden = ghosts === null;
       if (ghosts) row.ghost.style.width = width(ghosts[index]);
       row.element.classList.toggle("marked", index in marks);
-      row.value.textContent = value.toFixed(digits);
+      row.value.textContent = format(value);
     });
     element.classList.toggle("ghosted", ghosts !== null);
   }

@@ -9,6 +9,14 @@ export async function digitExamples() {
   return (await getCached("api/examples")).digits;
 }
 
+// The class of the digit that is drawn when the page opens: one with a loop, which is interesting in Tweak.
+export const FIRST_EXAMPLE = 2;
+
+// Whether this image is the digit that the page opened with, which nobody drew or chose.
+export function isFirstExample(image, digits) {
+  return image === digits.find((digit) => digit.label === FIRST_EXAMPLE)?.image;
+}
+
 // One digit of each class; every call returns the next ones.
 let turn = 0;
 export function oneOfEach(digits) {

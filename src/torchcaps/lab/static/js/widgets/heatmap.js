@@ -1,4 +1,4 @@
-// A grid of values from 0 to 1, one square for each position, over the faint pixels that the positions are centered on.
+// A grid of values from -1 to 1, one square for each position, over the faint pixels that the positions are centered on.
 
 import { color, mix } from "../core/palette.js";
 import { createImage } from "./canvas_image.js";
@@ -7,9 +7,9 @@ const CELL = 28; // pixels of the canvas for each position
 const GAP = 2;
 
 // Each square covers the pixels halfway to its neighbors: cells are as far apart as the centers of their fields.
-function heat(pixels, cells, { first, step }) {
+function heat(pixels, cells, { first, step }, colors) {
   return () => {
-    const [paper, full, above] = ["paper", "ink", "above"].map(color);
+    const [paper, full, more, less = more] = ["paper", "ink", ...colors].map(color);
     const side = cells.length * CELL;
     const corner = first - step / 2 + 0.5; // pixels are squares around their coordinates
     return {
@@ -20,14 +20,14 @@ function heat(pixels, cells, { first, step }) {
         const base = mix(paper, full, 0.3 * pixel);
         if (x % CELL < GAP || y % CELL < GAP) return base;
         const value = cells[Math.floor(y / CELL)][Math.floor(x / CELL)];
-        return mix(base, above, value);
+        return mix(base, value > 0 ? more : less, Math.min(1, Math.abs(value)));
       },
     };
   };
 }
 
 // onHover(row, column) is called while the pointer is over a square.
-export function createHeatmap(label, count, onHover) {
+export function createHeatmap(label, count, onHover = () => {}) {
   const image = createImage({ label, resolution: count * CELL, smooth: false });
   image.element.addEventListener("pointermove", (event) => {
     const box = image.element.getBoundingClientRect();
@@ -36,6 +36,7 @@ export function createHeatmap(label, count, onHover) {
   });
   return {
     element: image.element,
-    draw: (pixels, cells, centers) => image.draw(heat(pixels, cells, centers)),
+    // colors: of values above and below 0; one color if there are none below
+    draw: (pixels, cells, centers, colors = ["above"]) => image.draw(heat(pixels, cells, centers, colors)),
   };
 }

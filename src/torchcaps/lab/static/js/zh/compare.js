@@ -33,5 +33,6 @@ export default {
   "After {attack} with ε = {epsilon}": "{attack} 攻击后，ε = {epsilon}",
   "{before} before the attack, {after} after it": "攻击前 {before}，攻击后 {after}",
   "recipe {name}": "配方 {name}",
+  "Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.": "在 {count} 个测试数字上，ε = {epsilon} 的 {attack} 使两个网络的答案都改变的有 {both} 个，只改变胶囊网络的有 {capsules} 个，只改变 CNN 的有 {cnn} 个，都不改变的有 {neither} 个。",
   "Toy": "玩具",
 };

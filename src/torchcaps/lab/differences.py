@@ -1,0 +1,234 @@
+"""How often the two networks of a view differ, in one file: what a view shows first is not what is usual.
+
+`python -m torchcaps.lab.differences` writes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from torchcaps.data.worlds.toys import CATEGORIES
+from torchcaps.data.worlds.toys.table import (
+    AZIMUTHS,
+    ELEVATIONS,
+    LIGHTINGS,
+    SPLIT_INSTANCES,
+    azimuth_degrees,
+    elevation_degrees,
+)
+from torchcaps.lab.examples import load_examples
+from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.schemas import (
+    AttackRequest,
+    CompareRequest,
+    DifferencesResponse,
+    Outcomes,
+    OverlapRequest,
+    OverlapResponse,
+    PackedImage,
+    PoseMoves,
+    ToyRequest,
+    ToyTurnRequest,
+    VotePlaces,
+)
+from torchcaps.lab.views import attack, compare, overlap, toy
+from torchcaps.models import list_pretrained
+
+FILE = Path(__file__).parent / "assets" / "differences.json"
+PAIRS, VIEWS = 200, 500
+CLEAR = 0.25  # the page shows the square root, so this is half of the full color
+COMPARED = ("capsnet_small-mnist", "pooled_cnn-mnist")
+EPSILON = 0.1
+# One letter for each input: it holds for both networks, the capsules alone, the CNN alone, or neither.
+LETTERS = {(True, True): "b", (True, False): "c", (False, True): "n", (False, False): "-"}
+NETWORKS = (
+    overlap.CAPSULES,
+    overlap.CNN,
+    toy.CAPSULES,
+    toy.CNN,
+    attack.CAPSULES,
+    attack.CNN,
+    ("capsnet_small", "mnist"),
+)
+
+
+class DigitPair(NamedTuple):
+    """Two digits on the board of Overlap, and what the networks say.
+
+    Attributes:
+        labels: of both.
+        layers: the image of each, `[2, 36, 36]`.
+        answer: to their sum.
+    """
+
+    labels: tuple[int, int]
+    layers: np.ndarray
+    answer: OverlapResponse
+
+
+def random_pairs(store: ModelStore) -> Iterator[DigitPair]:
+    """Random pairs of the page's digits, each anywhere on the board."""
+    digits, random = load_examples().digits, np.random.default_rng(0)
+    board, size = 36, 28
+    for _ in range(PAIRS):
+        one, two = random.choice(len(digits), 2, replace=False)
+        while digits[one].label == digits[two].label:
+            two = random.integers(len(digits))
+        layers = np.zeros((2, board, board))
+        for layer, number in zip(layers, (one, two)):
+            x, y = random.integers(0, board - size + 1, 2)
+            layer[y : y + size, x : x + size] = digits[number].image
+        request = OverlapRequest(image=layers.sum(0).clip(0, 1).tolist())
+        yield DigitPair((digits[one].label, digits[two].label), layers, overlap.recognize(store, request))
+
+
+def overlap_outcomes(store: ModelStore) -> Iterator[str]:
+    """Whose two digits are right."""
+    for labels, _, answer in random_pairs(store):
+        right = (set(best) == set(labels) for best in (answer.capsules.best, answer.cnn.best))
+        yield LETTERS[next(right), next(right)]
+
+
+def vote_places(store: ModelStore) -> dict[str, int]:
+    """How many squares on ink of one digit alone send more to that digit; see `VotePlaces`."""
+    found = dict.fromkeys(VotePlaces.model_fields, 0)
+    for labels, layers, answer in random_pairs(store):
+        capsules = answer.capsules
+        if set(capsules.best) != set(labels):
+            continue
+        lead = np.array(capsules.lead) * (1 if capsules.best[0] == labels[0] else -1)
+        middle = (capsules.field_centers.first + capsules.field_centers.step * np.arange(len(lead))).astype(
+            int
+        )
+        one, two = (layer[np.ix_(middle, middle)] > 0.5 for layer in layers)
+        alone, clear, right = one ^ two, np.abs(lead) >= CLEAR, (lead > 0) == one
+        found["pairs"] += 1
+        found["squares"] += int(alone.sum())
+        found["right"] += int((alone & right).sum())
+        found["clear"] += int((alone & clear).sum())
+        found["clear_right"] += int((alone & clear & right).sum())
+    return found
+
+
+def toy_outcomes(store: ModelStore) -> Iterator[str]:
+    """Whose class is right: random views of test toys."""
+    random = np.random.default_rng(0)
+    for _ in range(VIEWS):
+        request = ToyRequest(
+            category=int(random.integers(len(CATEGORIES))),
+            instance=int(random.choice(SPLIT_INSTANCES["test"])),
+            azimuth=float(azimuth_degrees(int(random.choice(AZIMUTHS)))),
+            elevation=float(elevation_degrees(int(random.choice(ELEVATIONS)))),
+            lighting=int(random.choice(LIGHTINGS)),
+        )
+        answer = toy.recognize(store, request)
+        yield LETTERS[answer.capsules.best == request.category, answer.cnn.best == request.category]
+
+
+def attack_outcomes(store: ModelStore, method: str) -> Iterator[str]:
+    """Whose prediction the smaller ε changes: all digits of the page."""
+    for digit in load_examples().digits:
+        request = AttackRequest(image=digit.image, method=method)  # type: ignore[arg-type]
+        answer = attack.attack(store, request)
+        one, two = answer.capsules.changes_at, answer.cnn.changes_at
+        first = min((at for at in (one, two) if at is not None), default=-1.0)
+        yield LETTERS[one == first, two == first]
+
+
+def compare_outcomes(store: ModelStore, method: str) -> Iterator[str]:
+    """Whose answer an attack changes: all digits of the page, and the networks that Compare opens with."""
+    for digit in load_examples().digits:
+        image = PackedImage.of(torch.tensor([digit.image]))
+        request = CompareRequest(
+            networks=list(COMPARED),
+            image=image,
+            attack=method,  # type: ignore[arg-type]
+            epsilon=EPSILON,
+        )
+        one, two = (
+            each.attacked is not None and each.attacked.best != each.best
+            for each in compare.compare(store, request).networks
+        )
+        yield LETTERS[one, two]
+
+
+def pose_moves(store: ModelStore) -> Iterator[tuple[float, float]]:
+    """How far a full turn and all lightings move the pose: each test toy, from one viewpoint."""
+    for category in range(len(CATEGORIES)):
+        for instance in SPLIT_INSTANCES["test"]:
+            request = ToyTurnRequest(
+                category=category, instance=instance, azimuth=20.0, elevation=45.0, lighting=0
+            )
+            answer = toy.turn(store, request)
+            yield answer.turn_moves, answer.light_moves
+
+
+MEASUREMENTS: dict[str, Callable[[ModelStore], Iterator[str]]] = {
+    "overlap": overlap_outcomes,
+    "toy": toy_outcomes,
+    "attack fgsm": lambda store: attack_outcomes(store, "fgsm"),
+    "attack pgd": lambda store: attack_outcomes(store, "pgd"),
+    "compare fgsm": lambda store: compare_outcomes(store, "fgsm"),
+    "compare pgd": lambda store: compare_outcomes(store, "pgd"),
+}
+
+
+def weights_of() -> dict[str, str]:
+    """The digest of the weights of each network that is measured."""
+    known = {(entry["model"], entry["data"]): entry["sha256"] for entry in list_pretrained()}
+    return {"-".join(key): known[key] for key in NETWORKS}
+
+
+def measure(store: ModelStore) -> dict[str, Any]:
+    """The content of the file."""
+    return {
+        "sha256": weights_of(),
+        **{name: "".join(outcomes(store)) for name, outcomes in MEASUREMENTS.items()},
+        "places": vote_places(store),
+        "poses": list(pose_moves(store)),
+    }
+
+
+def count_outcomes(letters: str) -> Outcomes:
+    """How often each outcome occurs.
+
+    >>> count_outcomes("bbcn-b")
+    Outcomes(count=6, both=3, capsules=1, cnn=1, neither=1)
+    """
+    both, capsules, cnn, neither = (letters.count(letter) for letter in LETTERS.values())
+    return Outcomes(count=len(letters), both=both, capsules=capsules, cnn=cnn, neither=neither)
+
+
+def load_differences() -> DifferencesResponse:
+    """What was measured.
+
+    >>> load_differences().overlap.count
+    200
+    """
+    measured = json.loads(FILE.read_text(encoding="utf-8"))
+    turn, light = zip(*measured["poses"])
+    counted = {name: count_outcomes(measured[name]) for name in MEASUREMENTS}
+    return DifferencesResponse(
+        overlap=counted["overlap"],
+        toy=counted["toy"],
+        attack={method: counted[f"attack {method}"] for method in ("fgsm", "pgd")},
+        compare={method: counted[f"compare {method}"] for method in ("fgsm", "pgd")},
+        places=VotePlaces(**measured["places"]),
+        compare_epsilon=EPSILON,
+        poses=PoseMoves(
+            count=len(turn),
+            turn=round(median(turn), 4),
+            light=round(median(light), 4),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(measure(load_model_store()), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,56 @@
+"""How often the two networks of a view differ."""
+
+from __future__ import annotations
+
+from torchcaps.lab.schemas.responses import Response
+
+
+class Outcomes(Response):
+    """For how many of `count` inputs something holds for both networks, for one of them, or for neither."""
+
+    count: int
+    both: int
+    capsules: int
+    cnn: int
+    neither: int
+
+
+class VotePlaces(Response):
+    """Squares of the grid on ink of one digit alone, over `pairs` of digits that were named right.
+
+    `right` of `squares` send more to that digit than to the other; `clear` squares have at least half of the
+    full color on the page.
+    """
+
+    pairs: int
+    squares: int
+    right: int
+    clear: int
+    clear_right: int
+
+
+class PoseMoves(Response):
+    """How far a full turn and all lightings move the pose of a toy: medians over `count` test toys.
+
+    Both are shares of the norm of the pose.
+    """
+
+    count: int
+    turn: float
+    light: float
+
+
+class DifferencesResponse(Response):
+    """Measured once, on inputs that were chosen at random or all of a list.
+
+    `overlap` and `toy`: whose answer is right. `attack`, by method: whose prediction the smaller ε changes,
+    `both` at the same. `compare`, by method: whose answer an attack with `compare_epsilon` changes.
+    """
+
+    overlap: Outcomes
+    places: VotePlaces
+    toy: Outcomes
+    attack: dict[str, Outcomes]
+    compare: dict[str, Outcomes]
+    compare_epsilon: float
+    poses: PoseMoves

@@ -1,0 +1,72 @@
+"""How often the networks of a view differ: what was recorded is what the shipped weights say."""
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from torchcaps.data.worlds.toys.table import SPLIT_INSTANCES
+from torchcaps.lab import differences
+from torchcaps.lab.model_store import ModelStore, load_model_store
+
+MEASURED = json.loads(differences.FILE.read_text(encoding="utf-8"))
+SOME = 12  # inputs that are measured again
+
+
+@pytest.fixture(scope="module")
+def trained() -> ModelStore:
+    return load_model_store()
+
+
+def test_the_record_is_of_the_shipped_weights() -> None:
+    assert MEASURED["sha256"] == differences.weights_of(), "run python -m torchcaps.lab.differences again"
+
+
+@pytest.mark.parametrize("name", differences.MEASUREMENTS)
+def test_the_outcomes_are_those_of_the_networks(trained: ModelStore, name: str) -> None:
+    again = "".join(islice(differences.MEASUREMENTS[name](trained), SOME))
+    # Another processor may round a score that is almost a tie in another way.
+    assert sum(one != two for one, two in zip(again, MEASURED[name])) <= 1, (again, MEASURED[name][:SOME])
+
+
+def test_the_page_gets_the_counts(client: TestClient) -> None:
+    counts = client.get("/api/differences").json()
+    shown = {
+        "overlap": counts["overlap"],
+        "toy": counts["toy"],
+        **{f"attack {method}": outcomes for method, outcomes in counts["attack"].items()},
+        **{f"compare {method}": outcomes for method, outcomes in counts["compare"].items()},
+    }
+    assert set(shown) == set(differences.MEASUREMENTS)
+    for name, outcomes in shown.items():
+        letters = MEASURED[name]
+        assert outcomes["count"] == len(letters) == sum(list(outcomes.values())[1:])
+        assert (outcomes["both"], outcomes["capsules"]) == (letters.count("b"), letters.count("c"))
+        assert (outcomes["cnn"], outcomes["neither"]) == (letters.count("n"), letters.count("-"))
+
+
+def test_a_turn_and_light_both_move_the_pose(trained: ModelStore, client: TestClient) -> None:
+    """ "Both move the pose": each of the 25 test toys, by at least a tenth of the norm."""
+    moves = np.array(MEASURED["poses"])
+    assert moves.shape == (5 * len(SPLIT_INSTANCES["test"]), 2)
+    assert moves.min() > 0.1
+    shown = client.get("/api/differences").json()["poses"]
+    assert [shown["turn"], shown["light"]] == pytest.approx(np.median(moves, 0).tolist(), abs=1e-4)
+    again = list(islice(differences.pose_moves(trained), 3))
+    np.testing.assert_allclose(again, moves[:3], atol=5e-3)
+
+
+def test_strong_colors_lie_on_the_digit_more_often(
+    trained: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "of the squares on ink of one digit alone, … send more to that digit, and … of those with …"."""
+    places = MEASURED["places"]
+    assert 0.5 < places["right"] / places["squares"] < places["clear_right"] / places["clear"]
+    right = [letter in "bc" for letter in MEASURED["overlap"]]
+    assert places["pairs"] == sum(right)
+    monkeypatch.setattr(differences, "PAIRS", 20)
+    some = differences.vote_places(trained)
+    assert some["pairs"] == pytest.approx(sum(right[:20]), abs=1)
+    assert some["right"] / some["squares"] == pytest.approx(places["right"] / places["squares"], abs=0.1)
