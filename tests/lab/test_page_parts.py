@@ -101,6 +101,28 @@ def test_a_reload_keeps_the_scene(wide: Visit) -> None:
     assert found(view) == names
 
 
+def test_a_reload_with_an_old_address_keeps_the_scene(wide: Visit) -> None:
+    """The address follows a little later than the scene, so a page may be reloaded in between."""
+    view = wide.open("parts")
+    old = wide.page.evaluate("location.hash")
+    wide.response_to("parts", view.get_by_role("button", name="Three wholes").click)
+    names = found(view)
+    wide.page.wait_for_function("old => location.hash !== old", arg=old)
+    wide.page.evaluate("old => history.replaceState(null, '', old)", old)
+    wide.page.reload()
+    wide.wait_idle()
+    view.locator(".verdict .big:not(:empty)").wait_for()
+    assert found(view) == names
+
+
+def test_a_link_counts_more_than_what_was_kept(wide: Visit) -> None:
+    view = wide.open("parts")
+    wide.response_to("parts", view.get_by_role("button", name="Three wholes").click)
+    wide.page.goto("about:blank")
+    wide.response_to("parts", lambda: wide.open("parts?scene=0_0_0_0_0.6"))
+    assert found(view) == ["house"]
+
+
 def test_pointing_at_the_tree_shows_the_part(wide: Visit) -> None:
     view = wide.open("parts")
     view.locator(".tree .node.part").first.hover()

@@ -2,14 +2,10 @@
 
 // Without settings in the address, those that were kept last.
 export function settingsOf(view) {
-  return new URLSearchParams(queryOf(view));
-}
-
-// An address that was about to be replaced when the page was left is older than the settings that were kept.
-function queryOf(view) {
   const [name, query] = address();
-  const kept = keptSettings()[view] ?? "";
-  return name === view && query && recall("outdated")?.[view] !== query ? query : kept;
+  const given = name === view && query && !waiting.has(view);
+  if (given) rememberSettings(view, query);
+  return new URLSearchParams((given ? query : keptSettings()[view]) ?? "");
 }
 
 function address() {
@@ -24,16 +20,16 @@ export function keptSettings() {
 
 // Replaces the address, without a new entry in the history.
 export function keepSettings(view, values) {
-  const query = rememberSettings(view, values);
+  const query = new URLSearchParams(values).toString();
+  rememberSettings(view, query);
   if (address()[0] === view) replaceAddress(view, query);
 }
 
-function rememberSettings(view, values) {
-  const query = new URLSearchParams(values).toString();
+function rememberSettings(view, query) {
   remember("settings", { ...keptSettings(), [view]: query });
-  return query;
 }
 
+const waiting = new Set(); // views whose address is not replaced yet
 const KEEP_DELAY = 300; // milliseconds; browsers refuse to change the address many times in a second
 
 // Returns a function that keeps settings at once, and replaces the address unless that was done a moment ago, as
@@ -45,14 +41,13 @@ export function createKeeper(view) {
     clearTimeout(timer);
     const keep = () => {
       replaced = performance.now();
+      waiting.delete(view);
       keepSettings(view, values);
-      remember("outdated", {});
     };
     const wait = replaced + KEEP_DELAY - performance.now();
     if (wait <= 0) return keep();
-    rememberSettings(view, values);
-    const [name, query] = address();
-    if (name === view) remember("outdated", { [view]: query });
+    rememberSettings(view, new URLSearchParams(values).toString());
+    waiting.add(view);
     timer = setTimeout(keep, wait);
   };
 }
@@ -66,7 +61,7 @@ export function showSettings(view) {
 // Whether the address has other settings than those that the view kept, for example from a link.
 export function hasNewSettings(view) {
   const [name, query] = address();
-  return name === view && query !== "" && queryOf(view) !== keptSettings()[view];
+  return name === view && query !== "" && query !== keptSettings()[view] && !waiting.has(view);
 }
 
 function replaceAddress(view, query) {
@@ -103,4 +98,10 @@ export function remember(name, value) {
   } catch {
     // then a reload starts anew
   }
+}
+
+// A page may be reloaded before its address was replaced: what was kept is newer.
+if (performance.getEntriesByType("navigation")[0]?.type === "reload") {
+  const [view] = address();
+  if (keptSettings()[view]) replaceAddress(view, keptSettings()[view]);
 }
