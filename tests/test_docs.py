@@ -103,6 +103,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
             assert anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
 
 
+@pytest.mark.filterwarnings("error:.*one child per parent:UserWarning")
 @pytest.mark.parametrize("page", PROGRAMS, ids=site_path)
 def test_programs_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name == "export.md":
@@ -152,8 +153,18 @@ def check_export(names: Mapping[str, Any]) -> None:
     assert Path("digits-capsnet", "README.md").is_file()
 
 
+def check_routing(names: Mapping[str, Any]) -> None:
+    """The three networks that are compared differ in their routing alone, and have something to route."""
+    assert list(names["networks"]) == ["uniform", "dynamic", "sharp"]
+    squashes = {getattr(model.classes.routing, "squash", "hinton") for model in names["networks"].values()}
+    assert squashes == {"hinton"}  # which the program of the page calls
+    for model in names["networks"].values():
+        assert model.forward_features(torch.rand(1, 1, 16, 16)).shape[1] == 9
+
+
 def check_start(names: Mapping[str, Any]) -> None:
     assert accuracy(names) > 0.9
+    assert names["model"].forward_features(names["images"]).shape[1] == 9
     read = names["reader"].files(["digit.png"])[0]
     assert (read.label, round(read.score, 2)) == ("7", 0.94)
 
@@ -166,6 +177,7 @@ def check_traces(names: Mapping[str, Any]) -> None:
 CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "concepts.md": check_concepts,
     "export.md": check_export,
+    "routing.md": check_routing,
     "start.md": check_start,
     "traces.md": check_traces,
 }
