@@ -18,7 +18,7 @@ import torchcaps.data
 import torchcaps.training
 from torchcaps import list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
-from torchcaps.routing import DynamicRouting, EMRouting
+from torchcaps.routing import DynamicRouting, EMRouting, Routing
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -78,6 +78,16 @@ def test_every_environment_variable_is_listed_in_one_place() -> None:
 def test_design_lists_every_pose_space_and_routing() -> None:
     assert first_column("### Pose spaces") == set(list_pose_spaces())
     assert first_column("### Routing") == set(list_routings())
+
+
+def test_the_guide_to_an_own_routing_lists_what_a_class_says_of_itself() -> None:
+    page = ROOT / "docs" / "guides" / "routing.md"
+    flags = [name for name, hint in Routing.__annotations__.items() if "ClassVar" in str(hint)]
+    assert set(flags) <= first_column("# Your own routing", page)
+    source = (PACKAGE / "routing" / "base.py").read_text("utf-8")
+    for name in flags:  # a string below an attribute is what the API page shows of it
+        assert f"| `{name}` | `{getattr(Routing, name)}` |" in page.read_text("utf-8")
+        assert re.search(rf'^    {name}: ClassVar.*\n    """', source, re.M)
 
 
 def slug(heading: str) -> str:

@@ -69,10 +69,18 @@ class Routing(nn.Module, ABC):
         iterations: how many times parents are computed.
     """
 
-    # Whether the activations of the children matter, beside their poses.
     uses_activation: ClassVar[bool] = True
-    # Whether the activation of a parent is the length of a squashed vector: the margin loss is made for it.
+    """Whether the activations of the children matter, beside their poses.
+
+    If so, the primary capsules of `capsule_head`, `vb_capsnet` and `self_routing_resnet20` have a convolution
+    for them; if not, the length of a squashed pose is the activation.
+    """
     has_lengths: ClassVar[bool] = False
+    """Whether the activation of a parent is the length of a squashed vector.
+
+    The margin loss is made for such activations. Where a recipe names no loss, a model that is registered
+    with the margin loss is trained with it if this is true, and with cross-entropy if not.
+    """
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
         super().__init__()
