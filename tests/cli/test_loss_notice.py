@@ -19,7 +19,10 @@ TINY += ["--epochs", "1", "--budget", "0s", "--set", "evaluation.extra_datasets=
 @pytest.mark.parametrize(
     ("routing", "sentence"),
     [
-        ("dynamic", "loss: margin, as shared_capsnet is registered with it; --set loss.name=NAME takes another"),
+        (
+            "dynamic",
+            "loss: margin, as shared_capsnet is registered with it; --set loss.name=NAME takes another",
+        ),
         (
             "em",
             "loss: cross_entropy, as the margin loss of shared_capsnet is for activations that are lengths, "

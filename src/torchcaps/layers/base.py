@@ -97,8 +97,8 @@ class CapsuleLayer(Unscriptable, nn.Module, ABC):
         self._noticed = True
         warnings.warn(
             f"{type(self).__name__}({self.extra_repr()}) has one child per parent: routing looks for votes "
-            "that agree, and here each parent gets a single one. Give the layer more children: larger images, "
-            "fewer strides and poolings before it, or more capsule types",
+            "that agree, and here each parent gets a single one. Give the layer more children: larger "
+            "images, fewer strides and poolings before it, or more capsule types",
             stacklevel=2,
         )
 

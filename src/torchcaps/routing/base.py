@@ -135,13 +135,13 @@ class Routing(nn.Module, ABC):
         self._check(votes, activation, start)
         with without_autocast(votes.pose):
             routed = list(self._iterations(votes, activation, start))
-        for each in routed or [None]:
+        if not routed:
+            check_parents(self, None, votes, coupling=True)
+        for each in routed:
             check_parents(self, each, votes, coupling=True)
         return routed
 
-    def _iterations(
-        self, votes: Votes, activation: Tensor, start: Tensor | None
-    ) -> Iterable[RoutingOutput]:
+    def _iterations(self, votes: Votes, activation: Tensor, start: Tensor | None) -> Iterable[RoutingOutput]:
         """What `iterate` returns, checked to be something that yields."""
         steps = self.iterate(votes, at_least_float32(activation), start)
         if not recording() and (isinstance(steps, (tuple, Tensor)) or not hasattr(steps, "__iter__")):

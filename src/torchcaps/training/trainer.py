@@ -125,8 +125,9 @@ def fit(
 
     The engine is that of `train`: the run's folder, resuming, metrics, several processes by `torchrun`, the
     report of a loss that is not finite. When the run has ended, `model` holds the weights that it reports:
-    the best on the validation images if there are some, otherwise the last. To load them later, build the
-    model and call `torchcaps.models.weights.load_into(model, path)`.
+    the best on the validation images if there are some, otherwise the last. A model that `create_model` built
+    is loaded later by the run's folder: `Predictor.load(out)`, `torchcaps.export(out, ...)`, `torchcaps
+    evaluate`. For any other, build it again and call `torchcaps.training.load_into(model, out)`.
 
     Args:
         model: any `nn.Module` that maps images `[B, C, H, W]` to `torchcaps.Output` or logits `[B, classes]`.
