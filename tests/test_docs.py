@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ import torch
 import torchcaps
 import torchcaps.data
 import torchcaps.training
+import torchcaps.votes
 from torchcaps import list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
 from torchcaps.routing import DynamicRouting, EMRouting, Routing
@@ -242,6 +244,24 @@ def test_formulas_scroll_by_themselves() -> None:
     assert re.search(r'<div class="formula"><math [^>]*display="block".*</math></div>\n\n', page)
     style = (ROOT / "docs" / "styles" / "extra.css").read_text("utf-8")
     assert re.search(r"\.formula \{[^}]*overflow-x: auto", style)
+
+
+def test_tables_of_docstrings_are_tables() -> None:
+    """Every table in the code keeps its columns, also where a cell is wider than its rule."""
+    pytest.importorskip("latex2mathml")
+    docstrings, found = hook("docstrings"), 0
+    for path in PACKAGE.rglob("*.py"):
+        for table in docstrings.TABLE.findall(inspect.cleandoc(path.read_text("utf-8"))):
+            found += 1
+            head, rule, *rows = docstrings.markdown_table(table).splitlines()
+            assert {line.count("|") for line in (head, rule, *rows)} == {head.count("|")}, path
+            assert len(rows) == len(table.splitlines()) - 4
+            for line, row in zip(table.splitlines()[3:], rows):
+                assert re.split("  +", line.rstrip()) == [cell.strip() for cell in row.strip("|").split("|")]
+    assert found
+    page = docstrings.rewritten(torchcaps.votes.__doc__)
+    assert "| `DenseVotes` | every child for every parent | `[N, J, ...]` | 1, N |" in page
+    assert "```" not in page
 
 
 def test_every_public_name_is_on_an_api_page() -> None:
