@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,17 @@ def test_the_error_says_what_to_do(own: tuple[nn.Module, Path]) -> None:
         torchcaps.export(run, run / "head.pt2")
     with pytest.raises(RunError, match=r"is a folder, .*torchcaps\.training\.load_into"):
         load_weights(run)
+
+
+def test_an_export_without_a_card_says_what_is_missing(own: tuple[nn.Module, Path], tmp_path: Path) -> None:
+    sentence = "no names of classes and no preprocessing, as this PooledCNN has no card: give card=ModelCard"
+    with pytest.warns(UserWarning, match=sentence):
+        torchcaps.export(torchcaps.create_model("pooled_cnn", stages=[[4], [4]]), tmp_path / "net.pt2")
+    model, run = own
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for each in (model, load_into(new_head(), run)):
+            torchcaps.export(each, tmp_path / "head.pt2")
+    files = {"torchcaps.json": ""}
+    torch.export.load(tmp_path / "head.pt2", extra_files=files)
+    assert json.loads(files["torchcaps.json"])["classes"] == list("0123456789")
