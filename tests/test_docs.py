@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -16,9 +17,10 @@ import torch
 import torchcaps
 import torchcaps.data
 import torchcaps.training
+import torchcaps.votes
 from torchcaps import list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
-from torchcaps.routing import DynamicRouting, EMRouting
+from torchcaps.routing import DynamicRouting, EMRouting, Routing
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -80,6 +82,16 @@ def test_design_lists_every_pose_space_and_routing() -> None:
     assert first_column("### Routing") == set(list_routings())
 
 
+def test_the_guide_to_an_own_routing_lists_what_a_class_says_of_itself() -> None:
+    page = ROOT / "docs" / "guides" / "routing.md"
+    flags = [name for name, hint in Routing.__annotations__.items() if "ClassVar" in str(hint)]
+    assert set(flags) <= first_column("# Your own routing", page)
+    source = (PACKAGE / "routing" / "base.py").read_text("utf-8")
+    for name in flags:  # a string below an attribute is what the API page shows of it
+        assert f"| `{name}` | `{getattr(Routing, name)}` |" in page.read_text("utf-8")
+        assert re.search(rf'^    {name}: ClassVar.*\n    """', source, re.M)
+
+
 def slug(heading: str) -> str:
     """The anchor of a heading, as the site and code hosts make it."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
@@ -103,6 +115,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
             assert anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
 
 
+@pytest.mark.filterwarnings("error:.*one child per parent:UserWarning")
 @pytest.mark.parametrize("page", PROGRAMS, ids=site_path)
 def test_programs_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name == "export.md":
@@ -152,8 +165,18 @@ def check_export(names: Mapping[str, Any]) -> None:
     assert Path("digits-capsnet", "README.md").is_file()
 
 
+def check_routing(names: Mapping[str, Any]) -> None:
+    """The three networks that are compared differ in their routing alone, and have something to route."""
+    assert list(names["networks"]) == ["uniform", "dynamic", "sharp"]
+    squashes = {getattr(model.classes.routing, "squash", "hinton") for model in names["networks"].values()}
+    assert squashes == {"hinton"}  # which the program of the page calls
+    for model in names["networks"].values():
+        assert model.forward_features(torch.rand(1, 1, 16, 16)).shape[1] == 9
+
+
 def check_start(names: Mapping[str, Any]) -> None:
     assert accuracy(names) > 0.9
+    assert names["model"].forward_features(names["images"]).shape[1] == 9
     read = names["reader"].files(["digit.png"])[0]
     assert (read.label, round(read.score, 2)) == ("7", 0.94)
 
@@ -166,6 +189,7 @@ def check_traces(names: Mapping[str, Any]) -> None:
 CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "concepts.md": check_concepts,
     "export.md": check_export,
+    "routing.md": check_routing,
     "start.md": check_start,
     "traces.md": check_traces,
 }
@@ -220,6 +244,24 @@ def test_formulas_scroll_by_themselves() -> None:
     assert re.search(r'<div class="formula"><math [^>]*display="block".*</math></div>\n\n', page)
     style = (ROOT / "docs" / "styles" / "extra.css").read_text("utf-8")
     assert re.search(r"\.formula \{[^}]*overflow-x: auto", style)
+
+
+def test_tables_of_docstrings_are_tables() -> None:
+    """Every table in the code keeps its columns, also where a cell is wider than its rule."""
+    pytest.importorskip("latex2mathml")
+    docstrings, found = hook("docstrings"), 0
+    for path in PACKAGE.rglob("*.py"):
+        for table in docstrings.TABLE.findall(inspect.cleandoc(path.read_text("utf-8"))):
+            found += 1
+            head, rule, *rows = docstrings.markdown_table(table).splitlines()
+            assert {line.count("|") for line in (head, rule, *rows)} == {head.count("|")}, path
+            assert len(rows) == len(table.splitlines()) - 4
+            for line, row in zip(table.splitlines()[3:], rows):
+                assert re.split("  +", line.rstrip()) == [cell.strip() for cell in row.strip("|").split("|")]
+    assert found
+    page = docstrings.rewritten(torchcaps.votes.__doc__)
+    assert "| `DenseVotes` | every child for every parent | `[N, J, ...]` | 1, N |" in page
+    assert "```" not in page
 
 
 def test_every_public_name_is_on_an_api_page() -> None:

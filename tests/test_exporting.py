@@ -18,6 +18,7 @@ from torchcaps.exporting import TensorOutputs, export
 from torchcaps.models import Model
 from torchcaps.models.weights import ModelCard
 
+pytestmark = pytest.mark.filterwarnings("ignore:the file gets no names of classes:UserWarning")
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -25,12 +25,28 @@ class Docstrings(griffe.Extension):
 
 
 def rewritten(text: str) -> str:
-    """A docstring with formulas in MathML, tables and doctests in fences, and `Examples` as its title."""
-    text = TABLE.sub(lambda match: "```text\n" + INLINE.sub(r"\1", match[0]).replace("`", "") + "\n```", text)
+    """A docstring with formulas in MathML, tables in Markdown and doctests in fences."""
+    text = TABLE.sub(lambda match: markdown_table(match[0]), text)
     text = BLOCK.sub(lambda match: f"{match[1]}{formula_block(match[2])}\n\n", text)
     text = INLINE.sub(lambda match: mathml(match[1], "inline"), text)
     text = DOCTEST.sub(r"```pycon\n\1\n```", text)
     return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+
+
+def markdown_table(table: str) -> str:
+    """A table between rules of equals signs, which give the columns their widths, as Markdown.
+
+    >>> print(markdown_table("=====  =====\\nvotes  who\\n=====  =====\\n`All`  every child\\n=====  ====="))
+    | votes | who |
+    | --- | --- |
+    | `All` | every child |
+    """
+    rule, head, _, *rows = table.splitlines()[:-1]
+    starts = [match.start() for match in re.finditer(r"=+", rule)]
+    ends: list[int | None] = [*starts[1:], None]
+    cells = [[line[start:end].strip() for start, end in zip(starts, ends)] for line in (head, *rows)]
+    lines = [cells[0], ["---"] * len(starts), *cells[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def formula_block(latex: str) -> str:

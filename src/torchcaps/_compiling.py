@@ -66,6 +66,11 @@ def compiling() -> bool:
     return torch.compiler.is_compiling() and not exporting()
 
 
+def recording() -> bool:
+    """Whether operations are recorded rather than run: checks of one's own code were made before that."""
+    return torch.compiler.is_compiling() or exporting()
+
+
 def transformed() -> bool:
     """Whether `vmap`, `jvp` or another transform runs this; it needs operators that it can trace into."""
     functorch = getattr(torch._C, "_functorch", None)
@@ -78,7 +83,7 @@ def can_read(values: Tensor) -> bool:
 
     On a GPU it would wait for the device; `torch.compile`, an export and `vmap` have no values yet.
     """
-    if torch.compiler.is_compiling() or exporting() or transformed():
+    if recording() or transformed():
         return False
     return values.device.type == "cpu" and values.numel() > 0
 

@@ -105,7 +105,9 @@ def export(
         format: `"onnx"`, or `"pt2"` for a program of `torch.export`; by default the ending of the path.
         batch_size: fix the number of images in a batch; by default any number.
         image_shape: channels, height and width of an image, for a model that does not know them.
-        card: classes and preprocessing of a model given as an object; by default `model.card`.
+        card: classes and preprocessing of a model given as an object; by default `model.card`, which
+            `torchcaps.fit` and `torchcaps.training.load_into` set. Without one, a warning says that the file
+            has no names of classes.
 
     Returns:
         An `Exported`.
@@ -115,9 +117,10 @@ def export(
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from torchcaps import create_model
+        >>> from torchcaps.training import ModelCard
+        >>> card = ModelCard("pooled_cnn", {}, 10, 1, (16, 16), tuple("0123456789"))
         >>> with TemporaryDirectory() as folder:
-        ...     exported = export(create_model("pooled_cnn", image_size=16), f"{folder}/digits.pt2")
+        ...     exported = export(card.build(), f"{folder}/digits.pt2", card=card)
         ...     network = torch.export.load(exported.path).module()
         >>> network(torch.rand(5, 1, 16, 16))["scores"].shape
         torch.Size([5, 10])
@@ -130,6 +133,13 @@ def export(
     if isinstance(model, (str, Path)):
         model, card = load_weights(find_weights(model))
     card = card or getattr(model, "card", None)
+    if card is None:
+        warnings.warn(
+            f"the file gets no names of classes and no preprocessing, as this {type(model).__name__} has no "
+            "card: give card=ModelCard(...), or export the folder of its run, or a model that "
+            "torchcaps.fit or torchcaps.training.load_into gave its weights",
+            stacklevel=2,
+        )
     network = TensorOutputs(_plain_copy(model))
     shape = _image_shape(model, image_shape)
     weight = next(model.parameters(), torch.empty(0))

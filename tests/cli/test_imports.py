@@ -11,6 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from torchcaps.cli.app import COMMANDS
+
 Run = Callable[..., None]
 SOURCE = Path(__file__).parents[2] / "src"
 MODELS = """
@@ -93,7 +95,7 @@ def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None
     torchcaps("--import", "my_capsules", *TRAIN, "--out", "mine", "--budget", "0s")
     assert 0 < json.loads(Path("mine/result.json").read_text())["step"] < 10
     resume = ["train", "--resume", "--out", "mine"]
-    hint = "The run was started with: torchcaps --import my_capsules train"
+    hint = "The run was started with --import my_capsules: write this here too"
     assert hint in torchcaps(*resume, code=2)
     torchcaps("--import", "my_capsules", *resume)
     result = json.loads(Path("mine/result.json").read_text())
@@ -134,6 +136,27 @@ def test_files_and_modules_can_be_imported_together(run: Run, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("first beside\nsecond\n")
 
 
+@pytest.mark.parametrize("command", [each.__name__ for each in COMMANDS])
+def test_every_command_has_the_option_on_both_sides(
+    command: str, run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    for words in (["--import", "not_there", command], [command, "--import", "not_there"]):
+        needed = {"export": "x --out x.pt2", "predict": "x", "parse": "x", "serve": "x", "size": "x"}
+        run(*words, *needed.get(command, "").split(), code=2)
+        assert "--import not_there: there is no module 'not_there'" in capsys.readouterr().err
+    run(command, "--help")
+    assert "--import" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("package")
+def test_a_sweep_and_an_export_know_what_a_package_registers() -> None:
+    words = [*TRAIN[1:], "--grid", "optimizer.lr=0.01,0.02", "--seeds", "1", "--out", "mine"]
+    torchcaps("sweep", "--import", "my_capsules", *words)
+    [run, _] = sorted(Path("mine").glob("lr=*/seed-0"))
+    torchcaps("export", str(run), "--import", "my_capsules", "--out", "mine.pt2")
+    assert Path("mine.pt2").is_file()
+
+
 @pytest.mark.usefixtures("_own_path")
 @pytest.mark.parametrize(
     ("text", "message"),
@@ -166,7 +189,7 @@ def test_an_error_in_a_module_is_named_with_its_line(
         (["--import", "not_there.models", "models"], "there is no module 'not_there'"),
         (["--import", "not_there.py", "models"], "there is no file not_there.py"),
         (["--import", "torch.py", "models"], "the name 'torch' belongs to another module"),
-        (["models", "--import", "mine"], "--import comes before the command"),
+        (["models", "--import", "not_there"], "there is no module 'not_there'"),
     ],
 )
 def test_a_wrong_import_is_named(

@@ -1,6 +1,7 @@
 """A sweep selects on validation images, skips finished runs, resumes others, and survives failures."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,24 @@ def fake_train(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     monkeypatch.setattr(module, "train", train)
     monkeypatch.setattr(module, "recipe_task", lambda recipe: None)
     return calls
+
+
+@pytest.mark.usefixtures("fake_train")
+def test_the_page_on_sweeps_lists_every_field_of_the_summary(tmp_path: Path) -> None:
+    make(tmp_path).run_grid()
+    summary = json.loads((tmp_path / "sweep.json").read_text("utf-8"))
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text("utf-8")
+    listed = re.findall(r"^\| `([\w.\[\]]+)` \|", page.partition("### sweep.json")[2], re.M)
+    assert listed == [
+        "recipe",
+        "seeds",
+        "rows",
+        *(f"rows[].{field}" for field in summary["rows"][0]),
+        "best",
+    ]
+    assert list(summary) == ["recipe", "seeds", "rows", "best"]
+    [spread] = re.findall(r"^\| `rows\[\]\.validation` \| (.*) \|$", page, re.M)
+    assert set(re.findall(r"`(\w+)`", spread)) == summary["best"]["validation"].keys()
 
 
 def test_a_grid_of_real_runs(tmp_path: Path) -> None:

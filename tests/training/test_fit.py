@@ -96,7 +96,7 @@ def test_the_weights_load_into_the_users_module_only(tmp_path: Path) -> None:
         assert torch.equal(again.state_dict()[name], tensor), name
     for load_run in (load_weights, Predictor.load):
         with pytest.raises(
-            RunError, match=r"Net, which is not a registered model: .*load_into\(model, path\)"
+            RunError, match=r"Net, which cannot be built by name.*torchcaps\.training\.load_into\(model, "
         ):
             load_run(tmp_path / "last.safetensors")
     with pytest.raises(RunError, match="does not fit Net"):

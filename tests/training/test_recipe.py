@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torchcaps import list_routings
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.models import create_model
+from torchcaps.routing import DynamicRouting
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.recipe.defaults import default_recipe
 from torchcaps.training.recipe.files import list_recipes, load_recipe
@@ -101,6 +102,12 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path, content: bytes) -> Non
 def test_deep_nesting_is_an_error_of_the_recipe(text: str) -> None:
     with pytest.raises(ValueError, match="the recipe is not TOML"):
         Recipe.from_toml(text)
+
+
+def test_an_object_among_the_options_is_refused_with_both_ways_out() -> None:
+    options = {"routing": DynamicRouting()}
+    with pytest.raises(ValueError, match=r"options\.routing is a DynamicRouting, .*register_routing.*fit"):
+        Recipe.from_table({"model": {"name": "capsnet", "options": options}, "data": {"name": "mnist"}})
 
 
 def test_every_key_can_be_set() -> None:

@@ -13,13 +13,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from torchcaps.cli.bench import bench
 from torchcaps.cli.claims import claims
+from torchcaps.cli.common import with_common_options
 from torchcaps.cli.compare import compare
 from torchcaps.cli.data import data
 from torchcaps.cli.demo import demo
 from torchcaps.cli.doctor import doctor
 from torchcaps.cli.evaluate import evaluate
 from torchcaps.cli.export import export
-from torchcaps.cli.imports import import_module
+from torchcaps.cli.imports import Imports, import_module
 from torchcaps.cli.lab import lab
 from torchcaps.cli.models import models
 from torchcaps.cli.parse import parse
@@ -30,7 +31,6 @@ from torchcaps.cli.serve import serve
 from torchcaps.cli.size import size
 from torchcaps.cli.sweep import sweep
 from torchcaps.cli.train import train
-from torchcaps.cli.verbosity import with_verbosity
 from torchcaps.errors import DataError, MissingExtraError, RunError
 
 FAILED, USAGE = 1, 2
@@ -46,12 +46,6 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words after the command's name; some versions of typer put braces around required ones."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the command's name."""
-        if any(word.partition("=")[0] == "--import" for word in args):
-            raise ValueError(f"--import comes before the command: torchcaps --import MODULE {self.name} ...")
-        return super().parse_args(ctx, args)
 
 
 class Group(TyperGroup):
@@ -112,7 +106,7 @@ COMMANDS = (
     lab,
 )
 for function in COMMANDS:
-    app.command(cls=Command)(with_verbosity(function))
+    app.command(cls=Command)(with_common_options(function))
 
 
 def show_version(requested: bool) -> None:
@@ -129,15 +123,7 @@ def torchcaps(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
-    imports: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--import",
-            metavar="MODULE",
-            help="Import your own module or .py file first, so that the models, data sets and routings "
-            "it registers are known; may be repeated.",
-        ),
-    ] = None,
+    imports: Imports = None,
 ) -> None:
     """Capsule networks: train, evaluate, use.
 

@@ -106,6 +106,7 @@ def load_images(
 
     from torchcaps.data import load
     from torchcaps.models import list_pretrained, pretrained
+    from torchcaps.models.weights import OBJECT
     from torchcaps.training.data import eval_split, load_other, load_split
     from torchcaps.training.recipe import Recipe
     from torchcaps.training.recipe.files import list_recipes, load_recipe
@@ -121,6 +122,13 @@ def load_images(
         elif not data:
             source = entry["load"]
             return load(source["name"], split or source["split"], **{**source["options"], **options})
+    if recipe is not None and recipe.data.name.startswith(OBJECT):
+        if not data:
+            raise ValueError(
+                f"{weights.parent} was trained by torchcaps.fit on data that were given as an object: name "
+                "the data set to test on, such as --data folder:PATH, or --data digits -s size=16"
+            )
+        recipe = None
     if recipe is not None and data_dir is not None:
         recipe = replace(recipe, data=replace(recipe.data, dir=str(data_dir)))
     if recipe is None or (data and (options or split)):

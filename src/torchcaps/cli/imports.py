@@ -11,9 +11,22 @@ from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from torchcaps.errors import RunError
 
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Import your own module or .py file first, so that the models, data sets and routings it "
+        "registers are known; may be repeated.",
+    ),
+]
+"""The option, which comes before the command or after it."""
 TORCHCAPS = str(Path(__file__).parents[1])
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))
 
@@ -102,7 +115,7 @@ def import_hint(run: Path) -> Iterator[None]:
         words = " ".join(f"--import {name}" for name in recorded_imports(folder))
         if not words or "unknown " not in str(error):
             raise
-        raise type(error)(f"{error} The run was started with: torchcaps {words} train") from error
+        raise type(error)(f"{error} The run was started with {words}: write this here too") from error
 
 
 def recorded_imports(run: Path) -> list[str]:

@@ -60,7 +60,8 @@ class LineProgress(Callback):
         device = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
         self.console.print(
             f"{plan.model} ({plan.num_params:,} parameters) on {plan.data} ({plan.images:,} images), "
-            f"{plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, {device} → {plan.run}"
+            f"{plan.loss} loss, {plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, "
+            f"{device} → {plan.run}"
         )
         if position.step:
             self.console.print(f"resuming after step {position.step}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import RUNS, DataDir, Settings, newest_run
 
+LOGGER = logging.getLogger(__name__)
 # The exit code of a program that Ctrl-C ended.
 INTERRUPTED = 130
 
@@ -108,7 +110,7 @@ def choose_recipe(
         settings: `key=value` or `key=a,b`, which will be set; the loss of a model without a recipe depends on
             the routings among them.
     """
-    from torchcaps.training.recipe.defaults import default_recipe
+    from torchcaps.training.recipe.defaults import default_loss, default_recipe
     from torchcaps.training.recipe.files import load_recipe
 
     if name:
@@ -123,4 +125,7 @@ def choose_recipe(
         if key.strip() == "model.options.routing"
         for routing in values.split(",")
     ]
+    if not any(setting.partition("=")[0].strip() == "loss.name" for setting in settings):
+        loss, reason = default_loss(model, routings)
+        LOGGER.warning(f"loss: {loss}, as {reason}; --set loss.name=NAME takes another")
     return default_recipe(model, data, routings=routings), f"{Path(data).name.replace(':', '-')}-{model}"

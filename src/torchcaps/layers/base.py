@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_flag, check_floating
-from torchcaps._compiling import Unscriptable
+from torchcaps._compiling import Unscriptable, recording
 from torchcaps.capsules import Capsules
 from torchcaps.poses import PoseSpace
 from torchcaps.routing import Routing, RoutingOutput, create_routing, routing_options
@@ -26,6 +27,9 @@ class CapsuleLayer(Unscriptable, nn.Module, ABC):
             the logits of the first assignment. They start at 0, even shares.
         routing_options: for a routing given by name.
     """
+
+    # Whether it was said that parents have a single child.
+    _noticed = False
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class CapsuleLayer(Unscriptable, nn.Module, ABC):
         """
         capsules = as_capsules(capsules)
         votes = self.votes(capsules)
+        self._notice_single_child(votes)
         routed = self.routing(
             votes, capsules.activation.flatten(1), self._start(votes, start), coupling=coupling
         )
@@ -78,11 +83,24 @@ class CapsuleLayer(Unscriptable, nn.Module, ABC):
         """What `forward` returns, with couplings, after every iteration."""
         capsules = as_capsules(capsules)
         votes = self.votes(capsules)
+        self._notice_single_child(votes)
         activation = capsules.activation.flatten(1)
         return [
             _as_grid(routed, votes)
             for routed in self.routing.history(votes, activation, self._start(votes, start))
         ]
+
+    def _notice_single_child(self, votes: Votes) -> None:
+        """Warn once if each parent has one child: a vote that is alone agrees with nothing."""
+        if self._noticed or recording() or votes.children != 1:
+            return
+        self._noticed = True
+        warnings.warn(
+            f"{type(self).__name__}({self.extra_repr()}) has one child per parent: routing looks for votes "
+            "that agree, and here each parent gets a single one. Give the layer more children: larger "
+            "images, fewer strides and poolings before it, or more capsule types",
+            stacklevel=2,
+        )
 
     def _start(self, votes: Votes, start: Tensor | None) -> Tensor | None:
         if start is not None:

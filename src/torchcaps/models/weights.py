@@ -33,8 +33,24 @@ OBJECT = "object:"
 class ModelCard:
     """What must be known to use some weights: how to build the model, and how to prepare its images.
 
-    - `background`: mean brightness, 0..1, of the border of its training images, to tell ink from paper.
-    - `facts`: whatever else is worth keeping, such as the step and the metrics.
+    Every weights file holds one. `load_weights` returns it, `Predictor.card` and `model.card` are one, and
+    `export` writes its classes and its preprocessing into the new file.
+
+    Attributes:
+        model: name for `create_model`; `object:` and the class of a model that cannot be built by name.
+        options: of the model, as `create_model` takes them.
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        image_size: height and width of an image after the preprocessing.
+        classes: their names, in the order of the scores.
+        preprocess: options of `Preprocess`.
+        background: mean brightness, 0..1, of the border of its training images, to tell ink from paper.
+        facts: whatever else is worth keeping, such as the step and the metrics.
+
+    Example:
+        >>> card = ModelCard("pooled_cnn", {"hidden": 64}, 2, 3, (32, 32), ("cat", "dog"))
+        >>> card.build().num_classes
+        2
     """
 
     model: str
@@ -84,9 +100,13 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
     with _opened(path) as (file, table):
         card = _read_card(table, path)
         if card.model.startswith(OBJECT):
+            run = Path(path).parent
             raise RunError(
-                f"{path} holds weights of {card.model.removeprefix(OBJECT)}, which is not a registered model:"
-                " build that model yourself and call torchcaps.models.weights.load_into(model, path)"
+                f"{path} holds weights of {card.model.removeprefix(OBJECT)}, which cannot be built by name. "
+                f'In Python, build the model and call torchcaps.training.load_into(model, "{run}"), or '
+                f'Predictor.load("{run}", model) for images. For the command line and to load it by its '
+                "path, write a function that returns the model, decorate it with @torchcaps.register_model, "
+                "train what torchcaps.create_model makes of its name, and give its file to --import"
             )
         try:
             misfit = _find_misfit_of_card(card, file)
@@ -99,6 +119,12 @@ def load_weights(path: str | Path) -> tuple[Model, ModelCard]:
     _load(model, tensors, path)
     model.card = card
     return model.eval(), card
+
+
+def read_card(path: str | Path) -> ModelCard:
+    """The card of a weights file."""
+    with _opened(path) as (_, table):
+        return _read_card(table, path)
 
 
 def _read_card(table: dict[str, Any], path: str | Path) -> ModelCard:
@@ -179,7 +205,7 @@ def load_into(model: nn.Module, path: str | Path) -> nn.Module:
 
     Args:
         model: built as the one that was saved.
-        path: of a weights file.
+        path: of a weights file; `torchcaps.training.load_into` takes a run's folder as well.
 
     Returns:
         The same model; its mode is left as it is.
@@ -195,6 +221,26 @@ def load_into(model: nn.Module, path: str | Path) -> nn.Module:
     tensors, _ = read_tensors(path)
     _load(model, tensors, path)
     return model
+
+
+def with_name(card: ModelCard, model: nn.Module) -> ModelCard:
+    """The card with the name and the options that `create_model` built the model with, if they still do.
+
+    A model that was built in another way, was changed since, or has an option that no file can hold, such as
+    a `Routing` object, keeps the card as it is.
+    """
+    if not isinstance(model, Model) or model.created_as is None:
+        return card
+    name, options = model.created_as
+    named = replace(card, model=name, options=dict(options))
+    try:
+        json.dumps(named.options)
+        with torch.device("meta"):
+            wanted = named.build().state_dict()
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        return card
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    return card if find_misfit(wanted, shapes) else named
 
 
 def _load(model: nn.Module, tensors: Mapping[str, Tensor], path: str | Path) -> None:
@@ -248,6 +294,11 @@ def _tensors(file: Any) -> dict[str, Tensor]:
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The open file, of which no tensor is read yet, and its table."""
+    if Path(path).is_dir():
+        raise RunError(
+            f"{path} is a folder, and a weights file is needed: torchcaps.training.load_into(model, folder) "
+            "and Predictor.load(folder) choose the one that a run reports"
+        )
     if not Path(path).is_file():
         raise RunError(f"{path}: there is no such file")
     try:

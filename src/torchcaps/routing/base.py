@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, NamedTuple
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torchcaps._checks import check_count, check_tensor
-from torchcaps._compiling import exporting, realize
+from torchcaps._compiling import exporting, realize, recording
 from torchcaps._pytrees import serializable
 from torchcaps.capsules import Capsules
 from torchcaps.poses import PoseSpace
@@ -69,10 +69,18 @@ class Routing(nn.Module, ABC):
         iterations: how many times parents are computed.
     """
 
-    # Whether the activations of the children matter, beside their poses.
     uses_activation: ClassVar[bool] = True
-    # Whether the activation of a parent is the length of a squashed vector: the margin loss is made for it.
+    """Whether the activations of the children matter, beside their poses.
+
+    If so, the primary capsules of `capsule_head`, `vb_capsnet` and `self_routing_resnet20` have a convolution
+    for them; if not, the length of a squashed pose is the activation.
+    """
     has_lengths: ClassVar[bool] = False
+    """Whether the activation of a parent is the length of a squashed vector.
+
+    The margin loss is made for such activations. Where a recipe names no loss, a model that is registered
+    with the margin loss is trained with it if this is true, and with cross-entropy if not.
+    """
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
         super().__init__()
@@ -110,8 +118,12 @@ class Routing(nn.Module, ABC):
                 fused = self.fused(votes, at_least_float32(activation))
                 if fused is not None:
                     return fused
-            for routed in self.iterate(votes, at_least_float32(activation), start):  # noqa: B007
+            routed: RoutingOutput | None = None
+            for routed in self._iterations(votes, activation, start):  # noqa: B007
                 pass
+        if not recording():
+            check_parents(self, routed, votes, coupling=coupling)
+        assert routed is not None
         return routed if coupling else routed._replace(coupling=None)
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
@@ -122,7 +134,22 @@ class Routing(nn.Module, ABC):
         """All iterations, first to last, with their couplings."""
         self._check(votes, activation, start)
         with without_autocast(votes.pose):
-            return list(self.iterate(votes, at_least_float32(activation), start))
+            routed = list(self._iterations(votes, activation, start))
+        if not routed:
+            check_parents(self, None, votes, coupling=True)
+        for each in routed:
+            check_parents(self, each, votes, coupling=True)
+        return routed
+
+    def _iterations(self, votes: Votes, activation: Tensor, start: Tensor | None) -> Iterable[RoutingOutput]:
+        """What `iterate` returns, checked to be something that yields."""
+        steps = self.iterate(votes, at_least_float32(activation), start)
+        if not recording() and (isinstance(steps, (tuple, Tensor)) or not hasattr(steps, "__iter__")):
+            raise ValueError(
+                f"{type(self).__name__}.iterate returned {_kind(steps)}, but it must yield a RoutingOutput "
+                "after each iteration: write yield in place of return"
+            )
+        return steps
 
     def supports(self, space: PoseSpace) -> bool:
         """Whether it can cluster poses of this space; by default, poses that can be added."""
@@ -153,6 +180,59 @@ class Routing(nn.Module, ABC):
             raise ValueError(
                 f"the routing was built for parents={self.parents}, the layer has {votes.parents}"
             )
+
+
+def check_parents(routing: Routing, routed: object, votes: Votes, *, coupling: bool) -> None:
+    """Raise a sentence if an own `iterate` yielded something else than the parents of these votes.
+
+    Only types and shapes are compared, so it costs nothing beside one iteration.
+
+    Args:
+        routing: whose `iterate` it was.
+        routed: what it yielded; `None` if it yielded nothing.
+        votes: what it was given.
+        coupling: whether couplings are needed.
+    """
+    name = f"{type(routing).__name__}.iterate"
+    if routed is None:
+        raise ValueError(
+            f"{name} yielded nothing: it must yield a RoutingOutput after each of its "
+            f"{routing.iterations} iterations"
+        )
+    if not isinstance(routed, RoutingOutput):
+        raise ValueError(
+            f"{name} yielded {_kind(routed)}, expected RoutingOutput(pose, activation, logits, coupling)"
+        )
+    size = (votes.batch, votes.positions, votes.parents)
+    expected = {
+        "pose": ("[B, P, J, D]", (*size, votes.pose_dim)),
+        "activation": ("[B, P, J]", size),
+        "logits": ("[B, P, J]", size),
+        "coupling": ("[B, P, I, J]", (*size[:2], votes.children, votes.parents)),
+    }
+    for part, (letters, shape) in expected.items():
+        values = getattr(routed, part)
+        if part == "coupling" and values is None:
+            if coupling:
+                raise ValueError(
+                    f"{name} yielded no coupling, which was asked for: give RoutingOutput its fourth value, "
+                    f"{letters} = {list(shape)}"
+                )
+        elif not isinstance(values, Tensor):
+            raise ValueError(f"{name} yielded {_kind(values)} as {part}, expected a tensor {letters}")
+        elif tuple(values.shape) != shape:
+            raise ValueError(
+                f"{name} yielded {part} {list(values.shape)}, expected {letters} = {list(shape)}"
+            )
+
+
+def _kind(value: object) -> str:
+    """What a value is, for a message.
+
+    >>> _kind(None), _kind((1, 2)), _kind(torch.zeros(2))
+    ('None', 'a tuple', 'a Tensor')
+    """
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def without_autocast(values: Tensor) -> AbstractContextManager[object]:

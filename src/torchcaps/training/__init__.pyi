@@ -8,6 +8,7 @@ from torchcaps.training.evaluation import evaluate as evaluate
 from torchcaps.training.metrics import Evaluation as Evaluation
 from torchcaps.training.prediction import Prediction as Prediction
 from torchcaps.training.prediction import Predictor as Predictor
+from torchcaps.training.prediction import load_into as load_into
 from torchcaps.training.prediction import predict as predict
 from torchcaps.training.recipe import (
     Recipe as Recipe,

@@ -21,6 +21,7 @@ class Plan(NamedTuple):
     model: str
     num_params: int
     data: str
+    loss: str
     images: int
     batches: int
     batch_size: int

@@ -405,6 +405,7 @@ class Engine:
             model=self.recipe.model.name,
             num_params=sum(parameter.numel() for parameter in self.parameters),
             data=self.recipe.data.name,
+            loss=self.recipe.loss.name,
             images=len(self.data.train),
             batches=len(self.batches),
             batch_size=self.batches.batch_size,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,15 @@ from torchcaps.data.formats.images import MAX_PIXELS, open_image, read_image, up
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
+from torchcaps.models import weights as files
 from torchcaps.models.base import evaluating
-from torchcaps.models.weights import ModelCard, load_weights
+from torchcaps.models.weights import ModelCard, load_weights, read_card
 from torchcaps.training.data import background
 from torchcaps.training.objective import as_output
 from torchcaps.training.run import reported_model
+
+LOGGER = logging.getLogger(__name__)
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @torch.no_grad()
@@ -76,11 +80,19 @@ class Predictor:
         self.preprocess = Preprocess.from_options(card.preprocess)
 
     @classmethod
-    def load(cls, path: str | Path) -> Predictor:
-        """From a run's folder, a weights file, or a name as `capsnet_small-mnist`; see `find_weights`."""
+    def load(cls, path: str | Path, model: nn.Module | None = None) -> Predictor:
+        """From a run's folder, a weights file, or a name as `capsnet_small-mnist`; see `find_weights`.
+
+        Args:
+            path: where the weights are.
+            model: a network of your own, built as it was for training, that gets the weights; by default the
+                file says how it is built.
+        """
         weights = find_weights(path)
-        logging.getLogger(__name__).debug(f"weights: {weights}")
-        return cls(*load_weights(weights))
+        LOGGER.debug(f"weights: {weights}")
+        if model is None:
+            return cls(*load_weights(weights))
+        return cls(load_into(model, weights).eval(), read_card(weights))  # type: ignore[arg-type]
 
     def __call__(self, images: Tensor, *, batch_size: int = 256) -> list[Prediction]:
         """Classify raw images, uint8 `[N, C, H, W]` of any size."""
@@ -141,7 +153,7 @@ class Predictor:
         Raises:
             ValueError: another side was asked for, and the model reads one size only.
         """
-        if not self.model.any_size or self.preprocess.crop or self.preprocess.resize:
+        if not getattr(self.model, "any_size", False) or self.preprocess.crop or self.preprocess.resize:
             if side is not None:
                 height, width = self.card.image_size
                 raise ValueError(
@@ -169,6 +181,34 @@ def inverted(image: Tensor, expected: float) -> bool:
     border = background(image.unsqueeze(0))
     # Neither a training set nor an image of medium brightness tells; only a clear case is inverted.
     return abs(expected - 0.5) > 0.2 and abs(border - 0.5) > 0.1 and (border > 0.5) != (expected > 0.5)
+
+
+def load_into(model: Network, path: str | Path) -> Network:
+    """Give your own model the weights that `torchcaps.fit` wrote.
+
+    Args:
+        model: built as the one that was trained.
+        path: a run's folder, which stands for the model that the run reports, or a weights file.
+
+    Returns:
+        The same model; its mode is left as it is. If it is a `torchcaps.Model`, such as `CapsuleHead`,
+        `model.card` has its classes and its preprocessing, which `export` reads.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from torchcaps.data import load
+        >>> from torchcaps.training import fit
+        >>> def build():
+        ...     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        >>> with TemporaryDirectory() as folder:
+        ...     result = fit(build(), load("digits"), out=folder, epochs=1)
+        ...     model = load_into(build(), folder)
+    """
+    chosen = find_weights(path)
+    files.load_into(model, chosen)
+    if isinstance(model, Model):
+        model.card = read_card(chosen)
+    return model
 
 
 def find_weights(path: str | Path) -> Path:

@@ -12,10 +12,10 @@ from torch import nn
 from torchcaps.data import dataset_info
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.models import create_model, pretrained_path
+from torchcaps.models import Model, create_model, pretrained_path
 from torchcaps.models.base import evaluating
 from torchcaps.models.registry import takes_pretrained
-from torchcaps.models.weights import OBJECT, ModelCard, read_tensors
+from torchcaps.models.weights import OBJECT, ModelCard, read_tensors, with_name
 from torchcaps.training.data import (
     Images,
     LabeledImages,
@@ -153,7 +153,9 @@ def object_task(
         if isinstance(part, LabeledImages):
             part.classes = part.classes or numbered
             part.check()
-    card = make_card(recipe, splits.train, splits.train.classes or numbered, {})
+    card = with_name(make_card(recipe, splits.train, splits.train.classes or numbered, {}), model)
+    if isinstance(model, Model):
+        model.card = card
     return check_task(Task(recipe, model, card, splits, preprocess, custom_loss, num_workers=num_workers))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from torchcaps.training.objective import LossFunction
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.task import Task, object_task, recipe_task
 
+LOGGER = logging.getLogger(__name__)
 # What a recipe may say about data that are given as objects.
 DATA_KEYS = ("preprocess", "val_fraction", "limit", "limit_per_class")
 
@@ -123,8 +125,9 @@ def fit(
 
     The engine is that of `train`: the run's folder, resuming, metrics, several processes by `torchrun`, the
     report of a loss that is not finite. When the run has ended, `model` holds the weights that it reports:
-    the best on the validation images if there are some, otherwise the last. To load them later, build the
-    model and call `torchcaps.models.weights.load_into(model, path)`.
+    the best on the validation images if there are some, otherwise the last. A model that `create_model` built
+    is loaded later by the run's folder: `Predictor.load(out)`, `torchcaps.export(out, ...)`, `torchcaps
+    evaluate`. For any other, build it again and call `torchcaps.training.load_into(model, out)`.
 
     Args:
         model: any `nn.Module` that maps images `[B, C, H, W]` to `torchcaps.Output` or logits `[B, classes]`.
@@ -211,7 +214,7 @@ def object_recipe(
     recipe: Recipe | Mapping[str, Any] | None,
 ) -> Recipe:
     """The recipe of a training whose model and data are objects: their classes and sizes stand for names."""
-    table: dict[str, Any] = {"loss": {"name": "cross_entropy"}}
+    table: dict[str, Any] = {"loss": {}}
     if isinstance(recipe, Recipe):
         table = recipe.to_table()
         table["data"] = {key: table["data"][key] for key in DATA_KEYS}
@@ -231,6 +234,9 @@ def object_recipe(
             table[key] = {**table.get(key, {}), **chosen}
         elif value is not None:
             table[key] = value
+    if "name" not in table["loss"]:
+        table["loss"]["name"] = "cross_entropy"
+        LOGGER.info("loss: cross_entropy, as fit was given none; it is for all models that have logits")
     shape = list(first_images(images, 1)[0].shape[1:])
     table["model"] = {"name": OBJECT + type(model).__qualname__}
     table["data"]["name"] = OBJECT + type(dataset).__qualname__

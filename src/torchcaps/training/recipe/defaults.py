@@ -35,11 +35,10 @@ def default_recipe(
         'folder:photos'
     """
     network, images = model_info(model), dataset_info(data)
-    table: dict[str, Any] = {"loss": {"name": "cross_entropy"}}
+    table: dict[str, Any] = {"loss": {}}
     for key, values in network.recipe.items():
         table[key] = dict(values)
-    if table["loss"]["name"] == "margin" and not all(ROUTINGS[name].has_lengths for name in routings):
-        table["loss"]["name"] = "cross_entropy"
+    table["loss"]["name"], _ = default_loss(model, routings)
     merged = merge(images.recipe, network.on.get(data, {}))
     table["model"] = {"name": model}
     table["data"] = {"name": data, "dir": data_dir, **merged}
@@ -49,6 +48,31 @@ def default_recipe(
     if extra:
         table["evaluation"]["extra_datasets"] = [each for each in extra if data in dataset_info(each).sources]
     return Recipe.from_table(table)
+
+
+def default_loss(model: str, routings: Sequence[str] = ()) -> tuple[str, str]:
+    """The loss of a model for which none was chosen, and in words why it is this one.
+
+    Args:
+        model: one of `list_models()`.
+        routings: those that the model will have instead of its own.
+
+    Example:
+        >>> default_loss("capsnet")
+        ('margin', 'capsnet is registered with it')
+        >>> default_loss("capsnet", ["em"])[0]
+        'cross_entropy'
+    """
+    name = model_info(model).recipe.get("loss", {}).get("name")
+    if name is None:
+        return "cross_entropy", f"{model} is registered without a loss"
+    without = [routing for routing in routings if not ROUTINGS[routing].has_lengths]
+    if name == "margin" and without:
+        return "cross_entropy", (
+            f"the margin loss of {model} is for activations that are lengths, and routing "
+            f"{', '.join(map(repr, without))} has others (Routing.has_lengths is False)"
+        )
+    return name, f"{model} is registered with it"
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
@@ -43,10 +44,18 @@ class ModelPart:
     freeze: bool | list[str] = False
 
     def __post_init__(self) -> None:
-        for option in self.options:
+        for option, value in self.options.items():
             size = SIZE_ALIASES.get(option, option)
             if size in SIZES:
                 raise ValueError(f"model.options.{option}: {size} comes from the data set")
+            try:
+                json.dumps(value)
+            except TypeError:
+                raise ValueError(
+                    f"model.options.{option} is a {type(value).__name__}, and a recipe is kept as text: give "
+                    "the name of what you registered, such as with @torchcaps.register_routing, or train the "
+                    "model as an object with torchcaps.fit"
+                ) from None
 
 
 @dataclass(frozen=True)

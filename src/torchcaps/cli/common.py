@@ -1,4 +1,4 @@
-"""The options `--quiet` and `--verbose`, which every command has."""
+"""The options that every command has: `--import`, `--quiet` and `--verbose`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from torchcaps.cli.imports import Imports, import_module
+
 LOGGER = logging.getLogger("torchcaps")
 QUIET = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but errors, and what --json prints.")
@@ -22,23 +24,25 @@ VERBOSE = Annotated[
 ]
 
 
-def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options `--quiet` and `--verbose` behind its own options.
+def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options `--import`, `--quiet` and `--verbose` behind its own options.
 
     >>> def hello(name: str) -> None:
     ...     print("hello", name)
-    >>> with_verbosity(hello)(name="you", quiet=True, verbose=False)
-    >>> with_verbosity(hello)(name="you", quiet=False, verbose=False)
+    >>> with_common_options(hello)(name="you", imports=None, quiet=True, verbose=False)
+    >>> with_common_options(hello)(name="you", imports=None, quiet=False, verbose=False)
     hello you
     """
 
     @wraps(command)
-    def run(*, quiet: bool, verbose: bool, **options: Any) -> None:
+    def run(*, imports: list[str] | None, quiet: bool, verbose: bool, **options: Any) -> None:
         if quiet and verbose:
             raise ValueError("--quiet and --verbose exclude each other")
         level = logging.ERROR if quiet else logging.DEBUG if verbose else logging.WARNING
         with messages(level), silence(quiet and not options.get("as_json")):
             try:
+                for name in imports or []:
+                    import_module(name)
                 command(**options)
             except typer.Exit:
                 raise
@@ -51,12 +55,13 @@ def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
         each.replace(annotation=hints[name], kind=each.KEYWORD_ONLY)
         for name, each in signature.parameters.items()
     ]
-    for name, annotation in (("quiet", QUIET), ("verbose", VERBOSE)):
+    common = {"imports": (Imports, None), "quiet": (QUIET, False), "verbose": (VERBOSE, False)}
+    for name, (annotation, default) in common.items():
         parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {**hints, "quiet": QUIET, "verbose": VERBOSE}
+    run.__annotations__ = {**hints, **{name: annotation for name, (annotation, _) in common.items()}}
     return run
 
 
