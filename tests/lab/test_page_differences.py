@@ -143,7 +143,7 @@ def test_the_cards_say_on_which_scenes_their_errors_were_measured(visit: Visit, 
     models = visit.page.evaluate("fetch('api/status').then((answer) => answer.json())")["models"]
     for model in ("parts_capsnet", "parts_cnn"):
         tested = next(each for each in models if each["id"] == f"{model}-{world}")["tested"]
-        card = view.locator("section:visible", has_text=f"{model} ·").last
+        card = view.locator("section:visible", has_text=f"{model}-{world}").last
         (low, high), far = tested["scale"], tested["offset"][1]
         assert (
             f"one whole per picture: size {low:.2f} to {high:.2f}, at most {far:.1f} off" in card.inner_text()

@@ -214,7 +214,7 @@ def test_undo_brings_back_cleared_points(visit: Visit) -> None:
     view = visit.open("clusters")
     before = headline(view)
     view.get_by_role("button", name="Clear").click()
-    assert headline(view) == "0 points"
+    assert headline(view) == "0 votes"
     view.get_by_role("button", name="Undo").click()
     assert headline(view) == before
 

@@ -207,7 +207,7 @@ def test_faces_have_a_cnn_too(wide: Visit) -> None:
     cnn = view.get_by_role("region", name="A CNN on the same picture").locator("visible=true").first
     assert cnn.locator(".bars .name").all_inner_texts() == ["face", "bicycle", "boat", "snowman"]
     assert "Its highest score: face. That is right." in cnn.inner_text()
-    assert "parts_cnn" in cnn.inner_text()
+    assert "parts_cnn-faces" in cnn.locator(".network").text_content()
 
 
 def test_the_scene_and_all_answers_are_in_sight(wide: Visit) -> None:
