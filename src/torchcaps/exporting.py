@@ -104,7 +104,7 @@ def export(
         path: the new file; it is replaced if it exists.
         format: `"onnx"`, or `"pt2"` for a program of `torch.export`; by default the ending of the path.
         batch_size: fix the number of images in a batch; by default any number.
-        image_shape: channels, height and width of an image, for a model that does not know them.
+        image_shape: channels, height and width of an image, if neither the model nor its card has them.
         card: classes and preprocessing of a model given as an object; by default `model.card`, which
             `torchcaps.fit` and `torchcaps.training.load_into` set. Without one, a warning says that the file
             has no names of classes.
@@ -141,7 +141,7 @@ def export(
             stacklevel=2,
         )
     network = TensorOutputs(_plain_copy(model))
-    shape = _image_shape(model, image_shape)
+    shape = _image_shape(model, image_shape, card)
     weight = next(model.parameters(), torch.empty(0))
     count = BATCHES[0] if batch_size is None else check_count("batch_size", batch_size)
     images = torch.rand(count, *shape, dtype=weight.dtype)
@@ -175,10 +175,14 @@ def _plain_copy(model: nn.Module) -> nn.Module:
     return deepcopy(model).cpu().eval().requires_grad_(False)
 
 
-def _image_shape(model: nn.Module, given: tuple[int, int, int] | None) -> tuple[int, ...]:
+def _image_shape(
+    model: nn.Module, given: tuple[int, int, int] | None, card: ModelCard | None
+) -> tuple[int, ...]:
     if given is not None:
         return check_counts("image_shape", given, 3)
     if not hasattr(model, "in_channels") or not hasattr(model, "image_size"):
+        if card is not None:
+            return (card.in_channels, *card.image_size)
         raise ValueError(
             f"{type(model).__name__} does not say which images it takes: "
             "give image_shape=(channels, height, width)"
