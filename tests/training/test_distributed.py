@@ -64,6 +64,7 @@ def test_two_processes_have_the_gradient_of_one(whole: Path, tmp_path: Path) -> 
     assert_same_weights(whole, tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_all_processes_use_the_folder_of_the_first_beside_an_older_run(tmp_path: Path) -> None:
     """They once tested the weights of the older run, and result.json held a mixture."""
     recipe = tiny_recipe("training={epochs = 2, batch_size = 256}", "optimizer.lr=0.01")

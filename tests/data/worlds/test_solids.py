@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +11,7 @@ from torchcaps.data import load
 from torchcaps.data.worlds.solids import PARTS, WHOLES, SolidOptions, draw_solids
 from torchcaps.data.worlds.solids.composing import view_rotation
 from torchcaps.data.worlds.solids.drawing import eyes
+from torchcaps.data.worlds.solids.scenes import SolidScenes
 from torchcaps.data.worlds.solids.world import PAINT, part_scale, part_solid, whole_places
 from torchcaps.data.worlds.toys.cameras import DISTANCE, look_from
 from torchcaps.data.worlds.toys.raycast import cast_rays
@@ -24,23 +26,38 @@ POINTS = {
 }
 
 
+SIZE = 160  # of the scenes whose colors are looked at
+
+
+@cache
+def dark_scenes() -> SolidScenes:
+    """Scenes of one part, without a lamp."""
+    return draw_solids("parts", 200, options=SolidOptions(size=SIZE, parts=1, light=(0, 0), lamp=(0, 0)))
+
+
+@cache
+def depth_of(scene: int) -> np.ndarray:
+    """How far the part of a scene is, for each eye and pixel."""
+    scenes = dark_scenes()
+    solid = part_solid(int(scenes.part_type[scene, 0]), scenes.part_pose[scene, 0].numpy())
+    return cast_rays([solid], eyes(), SIZE).depth
+
+
 def colors(name: str, point: tuple[float, float, float]) -> np.ndarray:
     """Brightness of the pixels where a point of a part should be, in views that see it, without a lamp."""
-    size = 160
     kind = [part.name for part in PARTS].index(name)
-    scenes = draw_solids("parts", 200, options=SolidOptions(size=size, parts=1, light=(0, 0), lamp=(0, 0)))
+    scenes = dark_scenes()
     half = np.array(PARTS[kind].half)
     camera = eyes()
     found = []
     for scene in np.flatnonzero(scenes.part_type[:, 0].numpy() == kind):
         pose = scenes.part_pose[scene, 0].numpy()
         place = pose[:3, :3] @ (half * point) + pose[:3, 3]
-        hits = cast_rays([part_solid(kind, pose)], camera, size)
         u, v, depth = camera.project(place[None])
         for eye in range(2):
-            column, row = (int((float(each[eye, 0]) / camera.half_field + 1) / 2 * size) for each in (u, v))
+            column, row = (int((float(each[eye, 0]) / camera.half_field + 1) / 2 * SIZE) for each in (u, v))
             # Only where the camera sees this very point, not the other side of the part.
-            if abs(hits.depth[eye, row, column] - depth[eye, 0]) < 0.02:
+            if abs(depth_of(int(scene))[eye, row, column] - depth[eye, 0]) < 0.02:
                 found.append(float(scenes.images[scene, eye, row, column]) / 255)
     return np.array(found)
 

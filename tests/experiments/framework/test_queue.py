@@ -139,6 +139,7 @@ run_queue(
 """
 
 
+@pytest.mark.slow
 def test_queue_continues_after_a_kill_at_any_point(tmp_path: Path) -> None:
     """The process is killed in the middle of a training and after it; the record is that of one session."""
     script = tmp_path / "queue_killed.py"
