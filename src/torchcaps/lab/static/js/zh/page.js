@@ -60,5 +60,5 @@ export default {
   "Twin with dynamic routing": "动态路由的孪生网络",
   "Twin with EM routing": "EM 路由的孪生网络",
   "Twin with k-means routing": "k-means 路由的孪生网络",
-  "Twin with Heinsen routing": "Heinsen 路由的孪生网络",
+  "Twin with Heinsen (2019) routing": "Heinsen（2019）路由的孪生网络",
 };
