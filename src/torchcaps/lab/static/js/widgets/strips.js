@@ -14,7 +14,7 @@ const CROWDED = 5; // equal shares: on a longer axis, the numbers 0 and 1 would 
 export function createStrips(label) {
   const picture = svg("svg", { class: "strips", role: "img", "aria-label": label });
   const note = h("p", { class: "soft small" });
-  const means = h("p", { class: "small means" });
+  const means = h("p", { class: "small means-text" });
   const element = h("div", {}, picture, note, means);
   let response = null;
   let step = null;
