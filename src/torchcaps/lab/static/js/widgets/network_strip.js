@@ -122,7 +122,7 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const [rows, columns] = last.response.grid;
     const lines = Math.ceil(last.response.lengths.length / DIGITS_IN_A_ROW);
     const [x, y] = [canvas.width / (DIGITS_IN_A_ROW * (columns + GAP) - GAP), canvas.height / (lines * (rows + GAP) - GAP)];
-    context.font = `600 ${Math.round(canvas.height / 12)}px sans-serif`;
+    context.font = `600 ${Math.round(canvas.height / 9)}px sans-serif`;
     context.textBaseline = "top";
     context.lineWidth = 5;
     context.strokeStyle = css(color("paper"));
@@ -184,7 +184,7 @@ export function createNetworkStrip({ onPoint, onImage }) {
     colors.primary.show(short.toFixed(2), long.toFixed(2));
     colors.routing.show("≤ 1 ×", `${most.toFixed(1)} ×`);
     captions.votes.textContent = t("each of {capsules} capsules predicts all {classes} digit capsules; shown: one", { capsules, classes: lengths.length });
-    captions.routing.textContent = t("how many times an equal share each digit gets after {iterations} iterations, as the mean over the {types} types at a position", { iterations: couplings.length, types: lengthsOf.length });
+    captions.routing.textContent = t("times an equal share after {iterations} iterations: the mean over the {types} types at a position", { iterations: couplings.length, types: lengthsOf.length });
     captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
     captions.decoder.textContent = t("draws the longest, {best}", { best });
     mark(response.capsule);

@@ -21,6 +21,8 @@ export default {
   "A CNN on the same picture": "CNN 看同一张图",
   "Its scores are a softmax: they add up to 1, so it cannot say that there is no whole.": "它的得分是 softmax：各得分之和为 1，因此它无法回答“没有整体”。",
   "Measured on one whole per picture: size {low} to {high}, at most {far} off the middle, any angle.": "在每张只有一个整体的图片上测得：大小 {low} 到 {high}，离中心最多 {far}，角度任意。",
+  "The other network was measured on other sizes, so their errors cannot be compared.": "另一个网络是在其他大小的图片上测得的，因此两者的错误率不能直接比较。",
+  "Its parts were learned from pictures of loose parts, with their poses; its wholes from one whole per picture.": "它从散落部件的图片及其位姿学会部件，从每张只有一个整体的图片学会整体。",
   "trained on one whole per picture, never on several": "训练图片中每张只有一个整体，从未有过多个",
   "Its highest score: {names}. That is right.": "得分最高的是：{names}。正确。",
   "Its highest score: {names}. That is wrong.": "得分最高的是：{names}。错误。",
