@@ -71,7 +71,7 @@ export function createTwins() {
       x: twins[0].iterations.map((_, iteration) => iteration + 1),
       at,
       lines: twins.map((twin, index) => ({ name: cards[index].name, values: gets(twin), kind: `k${index}` })),
-      describe: (iteration) => t("iteration {index}: {digit} gets {list} times an equal share", {
+      describe: (iteration) => t("iteration {index}: {digit} gets so many times an equal share: {list}", {
         index: iteration + 1, digit, list: list(twins.map((twin, index) => [cards[index].name, gets(twin)[iteration].toFixed(1)])),
       }),
     });
@@ -115,7 +115,7 @@ export function conclude(twins) {
   const sorted = (value, format) => list(twins.map(({ routing, iterations }) =>
     [t(ROUTINGS.find(([key]) => key === routing)[1]), value(iterations.at(-1))])
     .sort(([, one], [, two]) => two - one).map(([name, number]) => [name, format(number)]));
-  return t("The routings differ in how much weight they move and how sharply a part chooses. In the end, {digit} gets {shares} times an equal share. A typical part sends {typical} of its weight to one digit.", {
+  return t("The routings differ in how much weight they move and how sharply a part chooses. In the end, {digit} gets so many times an equal share: {shares}. A typical part sends so much of its weight to one digit: {typical}.", {
     digit, shares: sorted((step) => equalShares(step, step.share[digit]), (value) => value.toFixed(1)),
     typical: sorted((step) => step.typical, (value) => `${Math.round(100 * value)} %`),
   });

@@ -64,7 +64,7 @@ export default {
   "what the answer gets, in times an equal share": "答案得到的权重，以均分的倍数表示",
   "What the answer gets with each routing, in each iteration": "每种路由在每次迭代中分给答案的权重",
   "activation {activation} in iteration {index}; a typical part sends {typical} % to one digit": "第 {index} 次迭代的激活值为 {activation}；典型的部件把 {typical} % 送给同一个数字",
-  "iteration {index}: {digit} gets {list} times an equal share": "第 {index} 次迭代，{digit} 得到均分的倍数：{list}",
+  "iteration {index}: {digit} gets so many times an equal share: {list}": "第 {index} 次迭代，{digit} 得到均分的倍数：{list}",
   "{value} with {name}": "{name} {value}",
-  "The routings differ in how much weight they move and how sharply a part chooses. In the end, {digit} gets {shares} times an equal share. A typical part sends {typical} of its weight to one digit.": "各种路由的差别在于移动多少权重，以及每个部件选得有多果断。{digit} 最终得到均分的倍数：{shares}。典型的部件送给同一个数字的比例：{typical}。",
+  "The routings differ in how much weight they move and how sharply a part chooses. In the end, {digit} gets so many times an equal share: {shares}. A typical part sends so much of its weight to one digit: {typical}.": "各种路由的差别在于移动多少权重，以及每个部件选得有多果断。{digit} 最终得到均分的倍数：{shares}。典型的部件送给同一个数字的比例：{typical}。",
 };
