@@ -79,7 +79,7 @@ FACTS = {
     "The capsules are right more often": "test_which_network_is_right_more_often",
     "The CNN is right more often": "test_which_network_is_right_more_often",
     "A vote counts by its scalar": "test_the_capsule_that_is_shown_sends_most_to_the_answer",
-    "The blue dots of parts that agree": "test_the_wholes_that_parts_predict_agree",
+    "The dots of parts that agree": "test_the_wholes_that_parts_predict_agree",
     "The other network was measured on": "test_the_cards_say_on_which_scenes_their_errors_were_measured",
     "Its parts were learned from": "test_the_capsules_learn_from_loose_parts_and_single_wholes",
     "Rows: the three digits": "test_rows_are_the_best_digits_and_lines_are_weighted_means",

@@ -69,7 +69,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
         h("div", { class: "board-column" },
           h("p", { class: "legend" },
             h("span", { class: "key found-key" }, t("part that was found")),
-            h("span", {}, t("The blue dots of parts that agree lie together.")),
+            h("span", {}, t("The dots of parts that agree lie together.")),
             h("span", { class: "key vote-key" }, t("the whole that a part predicts, with the places of the other parts; dot: its middle"))),
           board.element,
           h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row" }, hint, removeButton),

@@ -33,7 +33,7 @@ export default {
   "drag shapes onto the board; dark marks show which way up a shape is": "把部件拖到画板上；深色标记表示部件的朝向",
   "part that was found": "找到的部件",
   "the whole that a part predicts, with the places of the other parts; dot: its middle": "部件预测的整体及其余部件的位置；圆点：整体的中心",
-  "The blue dots of parts that agree lie together.": "意见一致的部件，其蓝点聚在一起。",
+  "The dots of parts that agree lie together.": "意见一致的部件，其圆点聚在一起。",
   "What the network found": "网络找到了什么",
   "point at a line to see it": "指向某一行即可在图中查看",
   "no whole": "没有整体",
