@@ -51,6 +51,18 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
     visit.finish("compare-toys")
 
 
+def test_compare_opens_with_the_networks_of_attack(visit: Visit) -> None:
+    """ "Compare opens with the same two networks"; both say so with a plain name and the size."""
+    names = [
+        visit.open(name).locator(".network:visible > summary").all_inner_texts()
+        for name in ("attack", "compare")
+    ]
+    assert len(names[0]) == 2
+    assert all("weights" in text for text in names[0])
+    assert names[0] == names[1]
+    assert visit.errors == []
+
+
 def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: str) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 1200}, reduced_motion="reduce")
     visit = Visit(page, lab, "wide")
@@ -60,14 +72,14 @@ def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: 
     answer = visit.response_to("compare", view.get_by_role("button", name="7", exact=True).click)
     assert answer["networks"][0]["best"] == 7
     visit.response_to(
-        "compare", lambda: view.get_by_label("Second network").select_option("shared_capsnet-mnist")
+        "compare", lambda: view.get_by_label("Second network").select_option("capsnet_small-mnist")
     )
     page.reload()
     visit.wait_idle()
     view.locator(".compared h2").last.wait_for()
     assert view.locator(".compared h2").all_inner_texts() == [
-        "Capsule network with dynamic routing, trained on MNIST",
         "Capsule network with shared weights, trained on MNIST",
+        "Capsule network with dynamic routing, trained on MNIST",
     ]
     assert visit.errors == []
     page.close()

@@ -131,7 +131,7 @@ def test_the_picture_that_both_networks_see_is_shown(visit: Visit) -> None:
     pixels = np.array(seen.evaluate(PIXELS)).reshape(36, 36, 4)[..., 0]
     ink = (255 - pixels) / (255 - pixels.min())
     assert np.abs(ink - np.array(sent[-1]["image"])).max() < 0.1
-    places = view.get_by_role("img", name="Which digit gets the votes")
+    places = view.get_by_role("img", name="Which digit each place sends more to")
     before = places.evaluate(THUMBNAIL)
     visit.response_to("overlap", view.get_by_role("button", name="3 and 0").click)
     assert places.evaluate(THUMBNAIL) != before
@@ -148,3 +148,41 @@ def test_the_cards_say_on_which_scenes_their_errors_were_measured(visit: Visit, 
         assert (
             f"one whole per picture: size {low:.2f} to {high:.2f}, at most {far:.1f} off" in card.inner_text()
         )
+        differ = len({str(each["tested"]["scale"]) for each in models if each["data"] == world}) > 1
+        assert ("errors cannot be compared" in card.inner_text()) == differ
+
+
+@pytest.mark.parametrize(
+    ("capsules", "cnn", "words"),
+    [(10, 9, "equally often"), (30, 4, "The capsules are"), (4, 30, "The CNN is")],
+)
+def test_which_network_is_right_more_often(visit: Visit, capsules: int, cnn: int, words: str) -> None:
+    """A difference below two standard errors counts as none."""
+    view = visit.open("overlap")
+    outcomes = {"count": 200, "both": 150, "capsules": capsules, "cnn": cnn, "neither": 50 - capsules - cnn}
+    text = visit.page.evaluate(
+        "outcomes => import('/static/js/views/overlap.js').then((view) => view.compareOutcomes(outcomes))",
+        outcomes,
+    )
+    assert words in text
+    assert {str(150 + capsules), str(150 + cnn)} < set(re.findall(r"\d+", text))
+    assert view.get_by_text("also draw each digit").count() == 1
+
+
+def test_an_answer_that_is_none_of_the_two_digits_has_no_color_of_theirs(visit: Visit) -> None:
+    answer = visit.response_to("overlap", lambda: visit.open("overlap"))
+    view = visit.page.locator("#view-overlap")
+    labels = {
+        int(text)
+        for text in re.findall(
+            r"\d",
+            view.locator(".digit-choice [aria-pressed=true]").evaluate_all(
+                "all => all.map((one) => one.getAttribute('aria-label') ?? one.textContent).join(' ')"
+            ),
+        )
+    }
+    bars = view.get_by_role("list", name="Scores of the convolutional network")
+    fills = bars.locator("li").evaluate_all("all => all.map((one) => one.innerHTML)")
+    wrong = set(answer["cnn"]["best"]) - labels
+    assert len(wrong) == 1
+    assert "var(--ink)" in fills[wrong.pop()]

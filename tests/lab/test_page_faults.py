@@ -46,7 +46,7 @@ def test_votes_shows_the_measure_of_each_routing_on_a_numbered_axis(visit: Visit
 
 def test_every_routing_is_shown_with_a_network_that_was_trained_with_it(visit: Visit) -> None:
     view = visit.open("votes")
-    for routing in ("k-means", "EM", "Heinsen", "Dynamic"):
+    for routing in ("k-means", "EM", "Heinsen (2019)", "Dynamic"):
         answer = visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
         view.get_by_role("slider", name="Iteration", exact=True).press("End")
         assert headline(view) == str(answer["shown"][0]) == "2", routing
@@ -71,7 +71,7 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
         ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
         ("parts", ["parts_capsnet-shapes", "parts_cnn-shapes"]),
-        ("compare", ["capsnet_small-mnist", "pooled_cnn-mnist"]),
+        ("compare", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
     ],
 )
 def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:

@@ -100,7 +100,7 @@ def test_votes(visit: Visit, trained: set[ModelKey]) -> None:
     if ("capsnet_small", "mnist") in trained:
         assert len(set(places)) > 1, "the means move"
     visit.finish("votes")
-    for routing, iterations in (("k-means", 3), ("EM", 2), ("Heinsen", 3)):
+    for routing, iterations in (("k-means", 3), ("EM", 2), ("Heinsen (2019)", 3)):
         answer = visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
         assert len(answer["iterations"]) == iterations
     assert visit.errors == []

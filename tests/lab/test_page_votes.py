@@ -15,7 +15,7 @@ from torchcaps.lab.views import votes
 
 pytest_plugins = ["support.browser_fixtures"]
 
-NAMES = {"Dynamic": "dynamic", "EM": "em", "k-means": "kmeans", "Heinsen": "heinsen"}
+NAMES = {"Dynamic": "dynamic", "EM": "em", "k-means": "kmeans", "Heinsen (2019)": "heinsen"}
 COUNT = 40
 LITTLE = 1.25
 
@@ -96,7 +96,7 @@ def test_what_routing_has_done_is_said_with_its_numbers(visit: Visit) -> None:
         assert share < LITTLE
         start, now = first["activation"][best], last["activation"][best]
         assert f"activation has risen from {start:.2f} to {now:.2f}." in text
-        assert f"scalar product has risen from {first['agreement'][best]:.3f} to" in text
+        assert f"scalar product has risen from {first['agreement'][best]:.3g} to" in text
     assert little == COUNT
 
 
@@ -129,7 +129,7 @@ def test_twins_show_the_same_digits_on_the_same_axes(visit: Visit) -> None:
             words = card.locator(".verdict .words").inner_text()
             assert words.endswith(f"a typical part sends {round(100 * step['typical'])} % to one digit")
         gets = [10 * twin["iterations"][at]["share"][twins[0]["shown"][0]] for twin in twins]
-        shown = re.findall(r"([\d.]+) \(", head.locator(".readout").inner_text())
+        shown = re.findall(r"([\d.]+) with", head.locator(".readout").inner_text())
         assert [float(value) for value in shown] == pytest.approx(gets, abs=0.06)
     assert visit.errors == []
 
@@ -158,7 +158,10 @@ def test_the_conclusion_about_the_twins_holds(visit: Visit) -> None:
             for name, each in routed.items()
         }
         for column, (part, pattern, off) in enumerate(
-            [(shares, r"([\d.]+) \(([\w-]+)\)", 0.06), (typical, r"(\d+) % \(([\w-]+)\)", 0.6)]
+            [
+                (shares, r"([\d.]+) with ([\w-]+(?: \(2019\))?)", 0.06),
+                (typical, r"(\d+) % with ([\w-]+(?: \(2019\))?)", 0.6),
+            ]
         ):
             pairs = [(NAMES[name], float(value)) for value, name in re.findall(pattern, part)]
             assert dict(pairs) == pytest.approx(
@@ -167,3 +170,72 @@ def test_the_conclusion_about_the_twins_holds(visit: Visit) -> None:
             assert [value for _, value in pairs] == sorted((value for _, value in pairs), reverse=True)
         least.append(pairs[-1][0])
     assert least == ["kmeans"] * COUNT, "with k-means, a typical part spreads its weight most"
+
+
+def test_the_lesson_of_the_twins_holds(visit: Visit) -> None:
+    """For 40 digits: whether all give the same answer, and what it gets in the end."""
+    visit.open("votes")
+    store, same = load_model_store(), 0
+    for image in images():
+        twins = votes.compare(store, schemas.DrawRequest(image=image)).model_dump()["twins"]
+        text = visit.page.evaluate(
+            "twins => import('/static/js/views/twins.js').then((view) => view.teach(twins))", twins
+        )
+        digit = twins[0]["shown"][0]
+        answers = [int(np.argmax(twin["iterations"][-1]["activation"])) for twin in twins]
+        gets = [10 * twin["iterations"][-1]["share"][digit] for twin in twins]
+        assert ("four routings give the same answer" in text) == (len(set(answers)) == 1)
+        assert ("routing can change the answer" in text) == (len(set(answers)) > 1)
+        if len(set(answers)) > 1:
+            assert f"Here {answers.count(digit)} of the four networks say {digit}" in text
+        assert ("send more" in text) == (len(set(answers)) == 1 and min(gets) > 1)
+        low, high = re.search(r"([\d.]+) to ([\d.]+) times", text).groups()  # type: ignore[union-attr]
+        assert [float(low), float(high)] == pytest.approx([min(gets), max(gets)], abs=0.006)
+        assert all(10 * twin["iterations"][0]["share"][digit] == pytest.approx(1, abs=1e-3) for twin in twins)
+        same += len(set(answers)) == 1
+    assert same > COUNT / 2
+
+
+def test_the_means_of_log_densities_are_explained(visit: Visit) -> None:
+    """Exactly the digits whose mean is above that of the answer are named, and only for log densities."""
+    visit.open("votes")
+    store, named = load_model_store(), 0
+    for image in images()[::4]:
+        for twin in votes.compare(store, schemas.DrawRequest(image=image)).model_dump()["twins"]:
+            step = twin["iterations"][-1]
+            text = visit.page.evaluate(
+                """([twin, step]) => import('/static/js/widgets/strips.js')
+                  .then((strips) => strips.explainMeans(twin, step))""",
+                [twin, step],
+            )
+            if twin["measure"] != "log density":
+                assert text == ""
+                continue
+            answer = int(np.argmax(step["activation"]))
+            ahead = [each for each in twin["shown"] if step["agreement"][each] > step["agreement"][answer]]
+            said = re.search(rf"So (.*) can lie farther right than {answer}", text)
+            assert (said[1] if said else "") == " and ".join(map(str, ahead))
+            named += bool(ahead)
+    assert named > 3, "it happens"
+
+
+def test_the_panel_names_its_network(visit: Visit) -> None:
+    view = visit.open("votes")
+    models = visit.page.evaluate("fetch('api/status').then((answer) => answer.json())")["models"]
+    sizes = {each["id"]: each["num_params"] for each in models}
+    for name, words in (
+        ("EM", "a matrix capsule network"),
+        ("Heinsen (2019)", "one of the four networks below"),
+        ("Dynamic", "the network of Draw"),
+    ):
+        answer = visit.response_to(
+            "votes", view.get_by_role("radio", name=name).or_(view.get_by_role("button", name=name)).click
+        )
+        size = sizes[f"{answer['model']}-{answer['data']}"]
+        text = view.locator(".which").inner_text()
+        assert words in text
+        assert f"{size / 1000:.3g}K weights" in text
+    twins = [size for name, size in sizes.items() if "-twin-" in name]
+    heading = view.locator(".twins-head h2").inner_text()
+    assert f"({min(twins) / 1000:.3g}K to {max(twins) / 1000:.3g}K weights)" in heading
+    assert max(twins) < sizes["capsnet_small-mnist"], "smaller than the network of Draw"

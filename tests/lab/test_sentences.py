@@ -111,6 +111,51 @@ def test_the_agreement_with_the_winner_rises(store: ModelStore, routing: str) ->
     assert count(holds) == COUNT
 
 
+@pytest.mark.parametrize("routing", ["em", "heinsen"])
+def test_a_mean_log_density_is_the_spread_of_the_votes(store: ModelStore, routing: str) -> None:
+    """ "A mean log density says only how close together the votes lie", "The activation …".
+
+    With the weighted variances v of the votes, the mean is -Σ (v / (v + ε) + ln (v + ε) + ln 2π) / 2. The
+    activation of EM is a function of v and of the sum of the weights; that of Heinsen (2019), of the weights.
+    """
+
+    @torch.no_grad()
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        routed = votes.route_image(store, votes.TWINS[routing], digit.image)
+        step, rule = routed.steps[-1], routed.routing
+        weight, vote = routed.weight(step), routed.votes.tensor()[0, 0]
+        share = (weight / weight.sum(0)).unsqueeze(-1)
+        alone = (share * (vote - (share * vote).sum(0)).square()).sum(0)
+        variance = alone + rule.gaussian.epsilon
+        expected = -(alone / variance + (2 * np.pi * variance).log()).sum(-1) / 2
+        right = torch.allclose(votes.mean_agreement(routed, step), expected, atol=0.01)
+        if routing == "em":
+            code = vote.shape[-1] * rule.beta_u + variance.log().sum(-1) / 2
+            mass = weight.sum(0) * (weight.shape[1] / weight.shape[0] if rule.normalize_mass else 1)
+            logit = rule.inverse_temperature_at(rule.iterations - 1) * (rule.beta_a - code * mass)
+        else:
+            child = routed.activation[0].unsqueeze(-1)
+            use, ignore = (routed.votes.expand_rows(each)[0, 0] for each in (rule.beta_use, rule.beta_ignore))
+            logit = (use * weight - ignore * (child - weight)).sum(0)
+        return bool(right) and torch.allclose(step.activation[0, 0], logit.sigmoid(), atol=1e-3)
+
+    assert count(holds) == COUNT
+
+
+def test_the_network_of_draw_routes_less_than_its_small_twin(store: ModelStore) -> None:
+    """ "It routes little: the smaller network with dynamic routing, below, moves more weight"."""
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        gets = []
+        for choice in (votes.CHOICES["dynamic"], votes.TWINS["dynamic"]):
+            routed = votes.route_image(store, choice, digit.image)
+            weight = routed.weight(routed.steps[-1]).sum(0)
+            gets.append(10 * float(weight.max() / weight.sum()))
+        return gets[0] < 1.25 < gets[1]
+
+    assert count(holds) == COUNT
+
+
 def test_draw_and_votes_agree(store: ModelStore) -> None:
     def holds(digit: schemas.ExampleDigit) -> bool:
         lengths = draw.recognize(store, schemas.DrawRequest(image=digit.image)).lengths

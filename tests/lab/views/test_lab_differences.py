@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from torchcaps.data.worlds.toys.table import SPLIT_INSTANCES
 from torchcaps.lab import differences
 from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.models import list_pretrained
 
 MEASURED = json.loads(differences.FILE.read_text(encoding="utf-8"))
 SOME = 12  # inputs that are measured again
@@ -47,13 +48,24 @@ def test_the_page_gets_the_counts(client: TestClient) -> None:
         assert (outcomes["cnn"], outcomes["neither"]) == (letters.count("n"), letters.count("-"))
 
 
+def test_random_images_of_toys_are_like_the_test_set() -> None:
+    """The counts of Turn a toy and the errors on the cards: less than two standard errors apart."""
+    letters = MEASURED["toy"]
+    for model, right in (("matrix_capsnet_small", "bc"), ("pooled_cnn", "bn")):
+        entry = next(each for each in list_pretrained() if (each["model"], each["data"]) == (model, "toys"))
+        error = entry["metrics"]["test"]["error"]
+        counted = sum(letter not in right for letter in letters) / len(letters)
+        assert abs(counted - error) < 2 * (error * (1 - error) / len(letters)) ** 0.5, model
+
+
 def test_a_turn_and_light_both_move_the_pose(trained: ModelStore, client: TestClient) -> None:
-    """ "Both move the pose": each of the 25 test toys, by at least a tenth of the norm."""
+    """ "The pose follows more than the turn": light moves it by half as much or more."""
     moves = np.array(MEASURED["poses"])
     assert moves.shape == (5 * len(SPLIT_INSTANCES["test"]), 2)
     assert moves.min() > 0.1
     shown = client.get("/api/differences").json()["poses"]
     assert [shown["turn"], shown["light"]] == pytest.approx(np.median(moves, 0).tolist(), abs=1e-4)
+    assert 0.5 < shown["light"] / shown["turn"] < 1
     again = list(islice(differences.pose_moves(trained), 3))
     np.testing.assert_allclose(again, moves[:3], atol=5e-3)
 

@@ -1,6 +1,7 @@
 """What the view of parts and wholes returns is what `torchcaps.parse` finds in the same picture."""
 
 import base64
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat import Scenes, World
 from torchcaps.data.worlds.shapes import SHAPES as SHAPE_WORLD
 from torchcaps.experiments.wholes import cnn
+from torchcaps.experiments.wholes import network as capsules
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.schemas import PartsRequest
 from torchcaps.lab.views.parts import MODEL, SIZE, draw_parts, list_shapes, read
+from torchcaps.models import PartsCapsNet
 from torchcaps.parsing import Names
 
 SHAPES = list_shapes()
@@ -87,6 +90,31 @@ def test_the_cnn_is_trained_on_one_whole_per_picture(world: World, monkeypatch: 
         assert torch.equal(images, drawn[-1].images.float() / 255)
         assert (drawn[-1].whole_mask.sum(1) == 1).all()
         assert torch.equal(target, drawn[-1].whole_type[:, 0])
+
+
+@pytest.mark.parametrize("world", [SHAPE_WORLD, FACES], ids=lambda world: world.name)
+def test_the_capsules_learn_from_loose_parts_and_single_wholes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "Its parts were learned from pictures of loose parts, with their poses; its wholes …"."""
+    for stream in capsules.part_streams(world, steps=1):
+        scenes = next(iter(stream.epoch(0)))
+        assert not scenes.whole_mask.any()
+        assert scenes.part_mask.any(1).all()
+
+    class DrawnError(Exception):
+        """The first scenes for wholes have been drawn."""
+
+    def draw_some(where: World, kind: str, count: int, **options: Any) -> Scenes:
+        scenes = draw_world(where, kind, 20, **options)
+        assert (scenes.whole_mask.sum(1) == 1).all()
+        raise DrawnError
+
+    draw_world = capsules.draw_world
+    monkeypatch.setattr(capsules, "draw_world", draw_some)
+    model = PartsCapsNet(num_classes=len(world.wholes), in_channels=1, image_size=64, kinds=len(world.parts))
+    with pytest.raises(DrawnError):
+        capsules.train_upper(model, world)
 
 
 def test_the_cnn_for_faces_names_single_wholes(trained: ModelStore) -> None:

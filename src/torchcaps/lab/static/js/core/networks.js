@@ -16,7 +16,7 @@ const NAMES = {
   parts_cnn: "CNN with pooling, on parts and wholes",
 };
 const TWINS = {
-  dynamic: "Twin with dynamic routing", em: "Twin with EM routing", kmeans: "Twin with k-means routing", heinsen: "Twin with Heinsen routing",
+  dynamic: "Twin with dynamic routing", em: "Twin with EM routing", kmeans: "Twin with k-means routing", heinsen: "Twin with Heinsen (2019) routing",
 };
 
 // A line that opens to show more; it stays hidden if the network is not installed.
@@ -52,13 +52,25 @@ export function networkName({ id, model, data }) {
   return t(TWINS[data.split("-twin-")[1]] ?? NAMES[model] ?? model);
 }
 
+// How many weights networks have, as "961K", or as "111K to 112K" if they differ; of networks that are not installed, "".
+export async function sizeText(...keys) {
+  const { models } = await getCached("api/status");
+  const sizes = models.filter(({ id }) => keys.includes(id)).map((network) => network.num_params).sort((one, two) => one - two);
+  const [low, high] = [sizes[0], sizes.at(-1)].map((size) => (size === undefined ? "" : compact(size)));
+  return low === high ? low : t("{low} to {high}", { low, high });
+}
+
+function compact(size) {
+  return formatNumber(size, { notation: "compact", maximumSignificantDigits: 3 });
+}
+
 // With the images that it was trained on, which tell networks of one kind apart.
 export function fullName(network) {
   return network.id === "run" ? t("your run") : t("{network}, trained on {data}", { network: networkName(network), data: dataName(network.data) });
 }
 
 function facts(network) {
-  const parts = [t("{size} weights", { size: formatNumber(network.num_params, { notation: "compact", maximumSignificantDigits: 3 }) })];
+  const parts = [t("{size} weights", { size: compact(network.num_params) })];
   const { error, count } = network.metrics;
   if (error === undefined) return parts;
   const values = {

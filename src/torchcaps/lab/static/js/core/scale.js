@@ -10,6 +10,11 @@ export function ticks(low, high, count = 5) {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }
 
+// With at most three significant digits.
+export function shortNumber(value) {
+  return numberText(Number(value.toPrecision(3)));
+}
+
 export function numberText(value, digits = null) {
   const text = digits === null ? String(Number(value.toPrecision(6))) : value.toFixed(digits);
   return text.replace("-", "−");

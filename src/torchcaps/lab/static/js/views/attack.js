@@ -32,7 +32,7 @@ export async function create(stage) {
   const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("one sigmoid per class, each from 0 to 1") };
   const epsilon = createSlider({
     label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.12),
-    format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },
+    format: (value) => t("{value} (a pixel goes from 0 to 1)", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },
   });
   const method = createChoices({
     label: t("Attack"), options: METHODS, value: settingOf("attack", "method", METHODS.map(([key]) => key), "fgsm"), onChange: send,
@@ -68,11 +68,10 @@ export async function create(stage) {
     h("div", { class: "w12 result" }, headline.element, explanation, howOften.element),
     ...networks.map(({ key, attacked, change, verdict, chart, bars }) =>
       card("w6 result", names[key], hints[key],
-        verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
-        h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element,
-        networkLine(MODELS[key], "mnist").element)),
+        networkLine(MODELS[key], "mnist").element, verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
+        h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element)),
     h("p", { class: "w12 soft small result" },
-      t("These capsules are another network than in Draw, with shared weights. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.")),
+      t("These capsules are another network than in Draw, with shared weights. Compare opens with the same two networks. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.")),
   );
 
   const notice = createNotice(stage);
@@ -86,6 +85,7 @@ export async function create(stage) {
     epsilon.set(Math.round(epsilon.value / step) * step);
     const { big, words } = describeFirst(response, names);
     headline.set(big, words);
+    headline.element.classList.add("plain"); // orange is for what is right or leads; here a network gives way first
     explanation.textContent = body.method === "fgsm"
       ? t("FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.", { step })
       : t("PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.", { count: response.steps, step });

@@ -57,7 +57,7 @@ export function create(stage) {
   const sets = h("div", { class: "row" }, SET_NAMES.map((name) => button(t(name), () => load(name))));
 
   stage.append(
-    h("div", { class: "w12 toolbar" }, h("span", { class: "small soft" }, t("Shape of a capsule's ellipse")), kind.element, description),
+    h("div", { class: "w12 toolbar" }, h("span", { class: "small soft" }, t("Method")), kind.element, description),
     card("w8 wide-first", t("Votes and parent capsules"), t("click to add a vote"), h("div", { class: "row between" }, verdict.element, player.element), happened, legend, plane.element,
       h("p", { class: "soft small" }, t("The code is that of EM and k-means routing, where votes have more than two numbers. Of twelve starts, the best fit is shown. Dynamic routing is not in this plane: it compares by the scalar product, not by the distance."))),
     card("w4 wide-first", t("Settings"), null,

@@ -16,7 +16,7 @@ import { createHowOften } from "../widgets/how_often.js";
 import { change, createPicture, createPictureThumbs, packGray, photo } from "../widgets/packed_picture.js";
 import { createSlider } from "../widgets/slider.js";
 
-const DEFAULTS = ["capsnet_small-mnist", "pooled_cnn-mnist"];
+const DEFAULTS = ["shared_capsnet-mnist", "pooled_cnn-mnist"]; // as in Attack
 const FIRST = "3"; // the digit that the view opens with: the attack changes the answer of the CNN alone
 const MEANINGS = {
   lengths: "lengths of capsules: each from 0 to 1, independent of the others",
@@ -47,7 +47,7 @@ export async function create(stage) {
   });
   const epsilon = createSlider({
     label: t("ε, the largest change of a pixel"), min: 0, max: 0.5, step: 0.01, value: numberOf("compare", "epsilon", [0, 0.5], 0.1),
-    format: (value) => t("{value} of 1", { value: value.toFixed(2) }), onInput: send,
+    format: (value) => t("{value} (a pixel goes from 0 to 1)", { value: value.toFixed(2) }), onInput: send,
   });
   const thumbs = createPictureThumbs({ label: t("Images"), onPick: pick });
   const source = h("p", { class: "soft small" });
@@ -197,9 +197,8 @@ function createSide(network) {
   const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
   const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
     h("figure", {}, picture.element, captions[index]));
-  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), bars.element,
-    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure),
-    networkDetails(network).element);
+  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, bars.element,
+    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure));
   const bar = createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true });
   changeFigure.append(bar.element);
   captions[0].textContent = t("What the network gets");

@@ -29,7 +29,7 @@ export async function create(stage) {
   }));
   const seen = figure(createImage({ label: t("What the networks see"), smooth: false }), t("What both networks see: {size} × {size} pixels", { size: 36 }));
   const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
-  const places = figure(createHeatmap(t("Which digit gets the votes of each place"), GRID), "");
+  const places = figure(createHeatmap(t("Which digit each place sends more to"), GRID), "");
   const placesText = h("p", { class: "soft small" });
   const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
   const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network"), max: 0.5 });
@@ -37,6 +37,8 @@ export async function create(stage) {
   const cnnVerdict = createVerdict();
   const howOften = createHowOften(({ overlap }) =>
     t("Of {count} random pairs, both networks name both digits in {both}, only the capsules do in {capsules}, only the CNN in {cnn}, and neither in {neither}.", overlap));
+  const conclusion = h("p", { class: "small" });
+  getCached("api/differences").then(({ overlap }) => { conclusion.textContent = compareOutcomes(overlap); }, () => {});
   let shown = null;
 
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
@@ -44,10 +46,10 @@ export async function create(stage) {
     h("div", { class: "w12 result verdicts" },
       h("div", {}, h("span", { class: "small soft" }, t("Capsules")), capsuleVerdict.element),
       h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
-    h("div", { class: "w12 result" }, howOften.element),
+    h("div", { class: "w12 result" }, howOften.element, conclusion),
     card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
       h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Least overlap"), pair.separate)),
-      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one is right")), DIFFERENT.map(([one, two, at]) =>
+      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one network is right")), DIFFERENT.map(([one, two, at]) =>
         button(t("{one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(at); choose(digits[one], digits[two]); }, "small"))),
       INKS.map((name, which) => h("div", { class: `digit-choice ${name}` }, pair.handles[which], thumbs[which].element))),
     card("w8 result", t("From one picture to two digits"), t("the two longest capsules"),
@@ -72,9 +74,9 @@ export async function create(stage) {
       single[which].draw(layers([[pixels, INKS[which]]]), t("Reconstruction of {digit}", { digit }));
       single[which].caption(t("What capsule {digit} draws", { digit }));
     });
-    capsuleBars.update(capsules.lengths, marks(order));
+    capsuleBars.update(capsules.lengths, marks(order, labels));
     const cnnOrder = inOrderOf(labels, cnn.best);
-    cnnBars.update(cnn.scores, marks(cnnOrder));
+    cnnBars.update(cnn.scores, marks(cnnOrder, labels));
     showVerdict(capsuleVerdict, labels, order);
     showVerdict(cnnVerdict, labels, cnnOrder);
     howOften.show(isRight(labels, order) !== isRight(labels, cnnOrder));
@@ -85,7 +87,7 @@ export async function create(stage) {
     const sign = best[0] === one ? 1 : -1;
     const cells = lead.map((row) => row.map((value) => sign * Math.sign(value) * Math.sqrt(Math.abs(value))));
     places.draw(image, cells, centers, INKS);
-    places.caption(t("Which places vote for {one}, which for {two}", { one, two }));
+    places.caption(t("Which places send more to {one}, which to {two}", { one, two }));
     getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
       const percent = (part, all) => formatNumber(part / all, { style: "percent" });
       placesText.textContent = t("Each square of the map has the color of the digit that it sends more to; the stronger, the larger the difference, here at most a factor of {factor}. It sees {size} × {size} pixels, often of both digits: of the squares on ink of one digit alone, {share} send more to that digit, and {clear} of those with at least half the full color (over {pairs} random pairs that the capsules name). The map shows only the middle of the picture.",
@@ -142,8 +144,18 @@ function isRight(labels, predictions) {
   return labels.every((label) => predictions.includes(label));
 }
 
-function marks(order) {
-  return Object.fromEntries(order.map((digit, which) => [digit, `var(--${INKS[which]})`]));
+// The two colors are those of the two digits, so an answer that is neither of them has none.
+function marks(order, labels) {
+  return Object.fromEntries(order.map((digit, which) => [digit, labels.includes(digit) ? `var(--${INKS[which]})` : "var(--ink)"]));
+}
+
+// Which network is right more often over many pairs; a difference below two standard errors counts as none.
+export function compareOutcomes({ both, capsules, cnn, count }) {
+  const values = { capsules: both + capsules, cnn: both + cnn, count };
+  if (Math.abs(capsules - cnn) < 2 * Math.sqrt(capsules + cnn)) return t("The two are right about equally often, {capsules} and {cnn} times of {count}. Only the capsules also draw each digit.", values);
+  return capsules > cnn
+    ? t("The capsules are right more often, {capsules} and {cnn} times of {count}, and only they also draw each digit.", values)
+    : t("The CNN is right more often, {cnn} and {capsules} times of {count}, but only the capsules also draw each digit.", values);
 }
 
 function showVerdict(verdict, labels, predictions) {

@@ -8,7 +8,7 @@ import { createSceneEditor } from "./scene_editor.js";
 
 const WORLDS = { shapes: "Shapes", faces: "Faces" };
 const HINTS = {
-  shapes: "House and boat, fish and ice cream, truck and robot are made of the same parts.",
+  shapes: "House and boat, fish and ice cream, truck and robot: each pair is made of the same parts.",
   faces: "Two eyes, a nose and a mouth make a face, a bicycle, a boat or a snowman.",
 };
 

@@ -59,7 +59,7 @@ export async function create(stage) {
   });
   const movedText = h("p", { class: "soft small" });
   const howOften = createHowOften(({ toy }) =>
-    t("Of {count} random views of test toys, both networks are right in {both}, only the capsules in {capsules}, only the CNN in {cnn}, and neither in {neither}.", toy));
+    t("Of {count} random images of the test set, both networks are right in {both}, only the capsules in {capsules}, only the CNN in {cnn}, and neither in {neither}.", toy));
   let turned = ""; // the toy whose turn is shown, or asked for
   let turns = null;
   let waiting = null;
@@ -186,8 +186,8 @@ export async function create(stage) {
   }
 
   getCached("api/differences").then(({ poses }) => {
-    movedText.textContent = t("Both move the pose: over {count} test toys, a full turn by {turn}, the lightings by {light} (medians).", {
-      count: poses.count, light: percent(poses.light), turn: percent(poses.turn),
+    movedText.textContent = t("The pose follows more than the turn: light moves it {share} as much as a full turn does. Medians over {count} test toys: {turn} by a turn, {light} by the lightings.", {
+      count: poses.count, share: percent(poses.light / poses.turn), light: percent(poses.light), turn: percent(poses.turn),
     });
   }, () => {});
   ring.set(numberOf("toy", "azimuth", [0, 360], FIRST.azimuth));

@@ -4,8 +4,8 @@ import { latestOnly } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { networkLine } from "../core/networks.js";
-import { numberText } from "../core/scale.js";
+import { networkLine, sizeText } from "../core/networks.js";
+import { shortNumber } from "../core/scale.js";
 import { keepSettings, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
@@ -34,6 +34,7 @@ export function create(stage) {
   const verdict = createVerdict();
   const rows = h("p", { class: "soft small" }, t("Rows: the three digits with the highest activation in the last iteration. Solid lines: the mean over all votes, each weighted by what its part sends to the digit. Dashed lines: an equal share, a tenth of what a part sends."));
   const [text, change] = [h("p", { class: "soft small" }), h("p", { class: "small" })];
+  const which = h("p", { class: "small which" });
   const network = networkLine();
   const routing = createChoices({
     label: t("Routing"), options: ROUTINGS.map(([key, name]) => [key, t(name)]), value: settingOf("votes", "routing", ROUTINGS.map(([key]) => key), "dynamic"), onChange: send,
@@ -46,7 +47,7 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, t("Routing")), routing.element), verdict.element),
     card("w8 wide-first result", t("Agreement"), t("each dot is the vote of one part for one digit"),
-      player.element, change, strips.element, rows, text, network.element),
+      which, player.element, change, strips.element, rows, text, network.element),
     h("div", { class: "w4 stack wide-first result" },
       card("", t("Weight"), t("what a digit gets from all parts, in times an equal share"), shares.element),
       card("", t("Activation"), t("pale: in iteration 1"), activations.element)),
@@ -60,6 +61,7 @@ export function create(stage) {
     if (body.image === currentImage()) version = imageVersion();
     strips.load({ ...response, measure: t(response.measure), bounded: isBounded(response) });
     network.show(response.model, response.data);
+    nameNetwork(body.routing, `${response.model}-${response.data}`);
     shares.scale(Math.max(2, ...response.iterations.flatMap((step) => step.share.map((share) => equalShares(step, share)))), 1);
     text.textContent = agreement[body.routing];
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -70,6 +72,16 @@ export function create(stage) {
     shown = { image, twins: answer.twins };
     twins.load(answer);
   }, notice);
+
+  // The networks of the page that have the same routing differ in size and in how much they route.
+  async function nameNetwork(name, id) {
+    const size = await sizeText(id).catch(() => "");
+    if (name !== routing.value) return;
+    which.textContent = {
+      dynamic: t("This is the network of Draw, with {size} weights. It routes little: the smaller network with dynamic routing, below, moves more weight.", { size }),
+      em: t("This is a matrix capsule network with {size} weights, not the network with EM routing below.", { size }),
+    }[name] ?? t("This is one of the four networks below, with {size} weights.", { size });
+  }
 
   function draw(index) {
     if (!response) return;
@@ -117,7 +129,7 @@ export function create(stage) {
 export function describeChange({ shown: [best], iterations, measure: name }, index) {
   const [first, step] = [iterations[0], iterations[index]];
   const values = {
-    best, measure: t(name), before: numberText(first.agreement[best], 3), now: numberText(step.agreement[best], 3),
+    best, measure: t(name), before: shortNumber(first.agreement[best]), now: shortNumber(step.agreement[best]),
     start: first.activation[best].toFixed(2), activation: step.activation[best].toFixed(2),
     top: topTenth(step).toFixed(1), all: equalShares(step, step.share[best]).toFixed(2),
   };

@@ -22,7 +22,8 @@ export function createCapsuleDetail({ onChoose }) {
     h("div", { class: "capsule-seen" }, seen.element, place, slider.element),
     h("div", { class: "vote-table" },
       column(t("digit"), names, 24), column(t("its vote"), votes, 16 * CELL, bar.votes), column(t("digit's capsule"), capsules, 16 * CELL, bar.capsules),
-      column(t("scalar product"), products, BAR + 40), column(t("sends"), shares, BAR + 34)));
+      column(t("scalar product"), products, BAR + 40), column(t("sends"), shares, BAR + 34),
+      h("p", { class: "soft small" }, t("A vote counts by its scalar product with the digit's capsule: a capsule near 0 gives about 0, however strong the vote."))));
   let grid = [1, 1, 1];
 
   function placeOf(index) {

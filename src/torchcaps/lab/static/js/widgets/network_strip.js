@@ -114,6 +114,26 @@ export function createNetworkStrip({ onPoint, onImage }) {
     context.strokeRect(left, top, width, height);
   }
 
+  // Digits on the tiles of the routing.
+  function nameTiles() {
+    const { element: canvas } = pictures.routing;
+    pictures.routing.draw(last.routing);
+    const context = canvas.getContext("2d");
+    const [rows, columns] = last.response.grid;
+    const lines = Math.ceil(last.response.lengths.length / DIGITS_IN_A_ROW);
+    const [x, y] = [canvas.width / (DIGITS_IN_A_ROW * (columns + GAP) - GAP), canvas.height / (lines * (rows + GAP) - GAP)];
+    context.font = `600 ${Math.round(canvas.height / 9)}px sans-serif`;
+    context.textBaseline = "top";
+    context.lineWidth = 5;
+    context.strokeStyle = css(color("paper"));
+    context.fillStyle = css(color("ink"));
+    last.response.lengths.forEach((_, digit) => {
+      const at = [(digit % DIGITS_IN_A_ROW) * (columns + GAP) * x + 3, Math.floor(digit / DIGITS_IN_A_ROW) * (rows + GAP) * y + 3];
+      context.strokeText(String(digit), ...at);
+      context.fillText(String(digit), ...at);
+    });
+  }
+
   // Marks a primary capsule and its field.
   function mark(next) {
     capsule = next;
@@ -132,6 +152,7 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const largest = Math.max(...capsule.votes.flat().map(Math.abs), 1e-9);
     pictures.votes.draw(matrix(capsule.votes, largest), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
     colors.votes.show(numberText(-largest, 1), "0", numberText(largest, 1));
+    nameTiles();
   }
 
   // shades: what the positions send to each digit, from 0 to 1, where 1 stands for `most` equal shares
@@ -145,7 +166,8 @@ export function createNetworkStrip({ onPoint, onImage }) {
     last = { image, response, lengths: tiles(lengthsOf, TYPES_IN_A_ROW, (value) => brightness((value - short) / (long - short || 1))) };
     pictures.features.draw(tiles(features, MAPS_IN_A_ROW, brightness), t("{count} feature maps", { count: features.length }));
     primary.setAttribute("aria-label", t("Lengths of the primary capsules"));
-    pictures.routing.draw(tiles(shades, DIGITS_IN_A_ROW, above), t("What the positions send to each digit, compared with an equal share"));
+    last.routing = tiles(shades, DIGITS_IN_A_ROW, above);
+    pictures.routing.draw(last.routing, t("What the positions send to each digit, compared with an equal share"));
     pictures.decoder.draw(ink(reconstruction), t("What the decoder draws: {best}", { best }));
     bars.replaceChildren(...lengths.flatMap((length, digit) => {
       const x = 4 + digit * 11.4;
@@ -155,14 +177,14 @@ export function createNetworkStrip({ onPoint, onImage }) {
       ];
     }));
     bars.setAttribute("aria-label", t("Lengths of the digit capsules; {best} is the longest", { best }));
-    captions.image.textContent = t("{side} × {side} pixels", { side: image.length });
+    captions.image.textContent = t("{side} × {side} pixels; frame: the field of the capsule below", { side: image.length });
     captions.features.textContent = t("{shown} of {count} maps, {side} × {side}; 1 is the largest value", { shown: features.length, count, side });
     captions.primary.textContent = t("lengths at {rows} × {columns} positions, {types} types of capsule", { rows, columns, types: lengthsOf.length });
     colors.features.show("0", "1");
     colors.primary.show(short.toFixed(2), long.toFixed(2));
     colors.routing.show("≤ 1 ×", `${most.toFixed(1)} ×`);
     captions.votes.textContent = t("each of {capsules} capsules predicts all {classes} digit capsules; shown: one", { capsules, classes: lengths.length });
-    captions.routing.textContent = t("how many times an equal share each digit gets, after {iterations} iterations", { iterations: couplings.length });
+    captions.routing.textContent = t("times an equal share after {iterations} iterations: the mean over the {types} types at a position", { iterations: couplings.length, types: lengthsOf.length });
     captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
     captions.decoder.textContent = t("draws the longest, {best}", { best });
     mark(response.capsule);

@@ -1,6 +1,6 @@
 // One row for each class, a dot for each vote: to the right how well it agrees, up how much its part sends to the class.
 
-import { numberText, ticks } from "../core/scale.js";
+import { numberText, shortNumber, ticks } from "../core/scale.js";
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 
@@ -14,7 +14,8 @@ const CROWDED = 5; // equal shares: on a longer axis, the numbers 0 and 1 would 
 export function createStrips(label) {
   const picture = svg("svg", { class: "strips", role: "img", "aria-label": label });
   const note = h("p", { class: "soft small" });
-  const element = h("div", {}, picture, note);
+  const means = h("p", { class: "small means-text" });
+  const element = h("div", {}, picture, note, means);
   let response = null;
   let step = null;
   let rows = [];
@@ -72,11 +73,13 @@ export function createStrips(label) {
         });
       });
       mean.style.transform = `translateX(${x(agreement[digit])}px)`;
-      mean.lastChild.textContent = t("mean {value}", { value: numberText(agreement[digit], 3) });
+      mean.lastChild.textContent = t("mean {value}", { value: shortNumber(agreement[digit]) });
       const right = x(agreement[digit]) > limit;
       mean.lastChild.setAttribute("text-anchor", right ? "end" : "start");
       mean.lastChild.setAttribute("x", right ? -6 : 6);
     });
+    means.textContent = explainMeans(response, step);
+    means.hidden = !means.textContent;
     const beyond = agreements.flat().filter((value) => value < limits[0]).length;
     note.hidden = beyond === 0;
     note.textContent = t("{count} votes are below {low}: their dots are at the left edge.", { count: beyond, low: numberText(limits[0], 0) });
@@ -96,6 +99,21 @@ export function createStrips(label) {
 // A share of what one part sends, or of all that is sent, as a multiple of what each class gets at first.
 export function equalShares({ activation }, share) {
   return share * activation.length;
+}
+
+// What the means of log densities say, and of which digits they lie farther right than that of the answer.
+export function explainMeans({ routing, shown, ...response }, step) {
+  if (response.bounded ?? isBounded(response)) return "";
+  const { activation, agreement } = step;
+  const answer = activation.indexOf(Math.max(...activation));
+  const ahead = shown.filter((digit) => agreement[digit] > agreement[answer]);
+  return [
+    t("A mean log density says only how close together the votes lie, each with its weight: the closer, the farther right."),
+    ...(ahead.length ? [t("So {digits} can lie farther right than {answer} and still lose.", { digits: ahead.join(t(" and ")), answer })] : []),
+    routing === "em"
+      ? t("The activation also depends on how much weight a digit gets.")
+      : t("The activation is computed from what each part sends and does not send, with learned weights."),
+  ].join(t(" "));
 }
 
 // Products and cosines of votes have a lower bound, log densities have none.

@@ -8,11 +8,15 @@ import { t } from "../core/i18n.js";
 export function testedLine(model, world) {
   const element = h("p", { class: "tested soft small" });
   getCached("api/status").then(({ models }) => {
-    const tested = models.find((entry) => entry.model === model && entry.data === world)?.tested;
+    const known = models.filter((entry) => entry.data === world && entry.tested);
+    const tested = known.find((entry) => entry.model === model)?.tested;
     if (!tested) return;
     const [low, high] = tested.scale.map((value) => value.toFixed(2));
-    element.textContent = t("Measured on one whole per picture: size {low} to {high}, at most {far} off the middle, any angle.",
-      { low, high, far: tested.offset[1].toFixed(1) });
+    const same = known.every((entry) => entry.tested.scale.every((value, end) => value === tested.scale[end]));
+    element.textContent = [
+      t("Measured on one whole per picture: size {low} to {high}, at most {far} off the middle, any angle.", { low, high, far: tested.offset[1].toFixed(1) }),
+      ...(same ? [] : [t("The other network was measured on other sizes, so their errors cannot be compared.")]),
+    ].join(t(" "));
   }, () => {});
   return element;
 }

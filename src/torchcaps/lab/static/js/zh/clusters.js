@@ -27,7 +27,7 @@ export default {
   "Votes and parent capsules: click, or use the arrow keys and Enter, to add a vote": "投票与上层胶囊：点击，或用方向键和回车键添加一票",
   "Settings": "设置",
   "Parent capsules": "上层胶囊",
-  "Shape of a capsule's ellipse": "胶囊椭圆的形状",
+  "Method": "方法",
   "click to add a vote": "点击可添加一票",
   "Sets of votes": "预设的投票",
   "1 vote": "1 票",

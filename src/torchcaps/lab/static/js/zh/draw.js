@@ -53,7 +53,8 @@ export default {
   "What the positions send to each digit, compared with an equal share": "各位置向每个数字的输送量，与均分相比",
   "What the decoder draws: {best}": "解码器画出的 {best}",
   "Lengths of the digit capsules; {best} is the longest": "数字胶囊的长度；{best} 最长",
-  "{side} × {side} pixels": "{side} × {side} 像素",
+  "{side} × {side} pixels; frame: the field of the capsule below": "{side} × {side} 像素；方框：下方胶囊的感受野",
+  "A vote counts by its scalar product with the digit's capsule: a capsule near 0 gives about 0, however strong the vote.": "投票按它与数字胶囊的内积起作用：胶囊接近 0 时，投票再强，内积也约为 0。",
   "{classes} capsules of {numbers} numbers; bars: length": "{classes} 个胶囊，每个 {numbers} 个数；柱高为长度",
   "draws the longest, {best}": "画出最长的那个：{best}",
   "Positions that send to {digit}": "向 {digit} 输送的位置",
@@ -70,7 +71,7 @@ export default {
   "{shown} of {count} maps, {side} × {side}; 1 is the largest value": "{count} 个特征图中的 {shown} 个，{side} × {side}；1 为最大值",
   "lengths at {rows} × {columns} positions, {types} types of capsule": "{rows} × {columns} 个位置、{types} 种胶囊的长度",
   "each of {capsules} capsules predicts all {classes} digit capsules; shown: one": "{capsules} 个胶囊各自预测全部 {classes} 个数字胶囊；图中为其中一个",
-  "how many times an equal share each digit gets, after {iterations} iterations": "{iterations} 次迭代后，每个数字得到均分的多少倍",
+  "times an equal share after {iterations} iterations: the mean over the {types} types at a position": "{iterations} 次迭代后是均分的多少倍：同一位置上 {types} 种胶囊的平均",
   "how many times an equal share a position sends to the digit": "一个位置向该数字输送均分的多少倍",
   "Colored squares send this digit more than an equal share, at most {ratio} times as much. A square is the mean over the {types} capsules at its position, weighted by their lengths: one capsule may send more. The maps show only the middle of the image.": "有颜色的方格向该数字的输送多于均分，最多为均分的 {ratio} 倍。每个方格是该位置 {types} 个胶囊按长度加权的均值，单个胶囊可能输送更多。各图只显示图像的中间部分。",
 };
