@@ -8,7 +8,7 @@ pytest_plugins = ["support.browser_fixtures"]
 
 
 def test_a_pair_and_an_attack(visit: Visit) -> None:
-    view = visit.open("compare?attack=none")
+    view = visit.open("compare?a=capsnet_small-mnist&attack=none")
     cards = view.locator(".compared")
     cards.nth(1).locator(".value").first.wait_for()
     assert cards.count() == 2

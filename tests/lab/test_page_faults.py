@@ -70,7 +70,7 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ("votes", ["capsnet_small-mnist", *(f"capsule_head-mnist-twin-{name}" for name in TWINS)]),
         ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
         ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
-        ("parts", ["parts_capsnet-shapes", "parts_cnn-shapes"]),
+        ("parts", ["parts_cnn-shapes", "parts_capsnet-shapes"]),
         ("compare", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_new_pair_is_marked_among_the_examples(visit: Visit) -> None:
 
 def test_the_pairs_on_which_one_network_is_right(visit: Visit) -> None:
     view = visit.open("overlap")
-    row = view.locator(".row", has_text="Only one is right").get_by_role("button")
+    row = view.locator(".row", has_text="Only one network is right").get_by_role("button")
     right = []
     for button in row.all():
         visit.response_to("overlap", button.click)
@@ -302,6 +302,7 @@ def test_a_reload_keeps_the_drawing(visit: Visit) -> None:
     pad = view.locator("canvas.pad")
     view.get_by_role("button", name="Clear").click()
     visit.response_to("draw", lambda: visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.45, 0.8)))
+    visit.wait_idle()  # the page may ask about a part of the stroke first
     before = view.locator(".bars .value").all_inner_texts()
     visit.page.reload()
     view.locator(".verdict .big:not(:empty)").wait_for()

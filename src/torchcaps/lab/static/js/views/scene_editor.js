@@ -76,10 +76,11 @@ export async function createSceneEditor(panel, world, scene, onScene) {
           h("div", { class: "row" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
-      card("result", t("What the network found"), t("point at a line to see it"), tree.element,
+      card("result", t("What the network found"), t("point at a line to see it"), tree.element),
+      cnn.element,
+      card("", t("The capsule network"), "",
         h("p", { class: "soft small" }, t("Its parts were learned from pictures of loose parts, with their poses; its wholes from one whole per picture.")),
-        networkLine("parts_capsnet", world).element, testedLine("parts_capsnet", world)),
-      cnn.element),
+        networkLine("parts_capsnet", world).element, testedLine("parts_capsnet", world))),
   );
 
   const query = latestOnly("api/parts", panel, (next) => {

@@ -32,6 +32,7 @@ export default {
   "Above 0.5: {names}, although the capsules found no whole.": "超过 0.5 的有：{names}，而胶囊网络没有找到任何整体。",
   "drag shapes onto the board; dark marks show which way up a shape is": "把部件拖到画板上；深色标记表示部件的朝向",
   "part that was found": "找到的部件",
+  "The capsule network": "胶囊网络",
   "the whole that a part predicts, with the places of the other parts; dot: its middle": "部件预测的整体及其余部件的位置；圆点：整体的中心",
   "The dots of parts that agree lie together.": "意见一致的部件，其圆点聚在一起。",
   "What the network found": "网络找到了什么",
