@@ -55,8 +55,10 @@ layers: $(READY)
 quick: $(READY)
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
 
+# What fails is run once more, alone: a browser that waits for a busy machine may time out. A fault fails twice.
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 || \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none
 
 # Slow tests one at a time, since some of them measure; then every property test with 200 random examples.
 test-slow: $(READY)
