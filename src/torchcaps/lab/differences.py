@@ -1,5 +1,6 @@
-"""How often the two networks of a view differ, in one file: what a view shows first is not what is usual.
+"""How often the two networks of a view differ, counted over many inputs and kept in one file.
 
+Views open with an input on which the networks differ; the counts say how usual that is.
 `python -m torchcaps.lab.differences` writes the file.
 """
 
