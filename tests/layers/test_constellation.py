@@ -224,6 +224,34 @@ def test_all_wholes_are_found_and_each_part_is_used_once(name: str) -> None:
         assert kinds == [kind for kind, *_ in PLACES[int(found.wholes.kind[0, number])]]
 
 
+@pytest.mark.parametrize("filled", [0.3, 0.7])
+def test_a_child_that_few_wholes_have_is_not_a_part(filled: float) -> None:
+    """A slot that fewer than half of the wholes fill may confirm a whole, and its child stays free.
+
+    A detector that reads a second, faint part into most houses teaches such a slot.
+    """
+    torch.manual_seed(0)
+    layer, place = built(), similarity(0.0, 0.0, 0.3, 0.5)
+    kind, role = next(  # a slot that whole 0 does not have
+        (kind, role)
+        for kind in range(3)
+        for role in range(2)
+        if (kind, role) not in [slot[:2] for slot in PLACES[0]]
+    )
+    with torch.no_grad():
+        layer.weight[kind, 0, role] = SPACE.inverse(place)
+        layer.filled_logit[kind, 0, role] = math.log(filled / (1 - filled))
+    where = similarity(0.4, 0.2, 0.3)
+    parts = scene((0, where))
+    faint = Instances(torch.tensor([[kind]]), SPACE.move(place, where)[None, None], torch.full((1, 1), 0.3))
+    both = Instances(*(torch.cat([one, two.to(one)], 1) for one, two in zip(parts, faint)))
+    found = layer.parse(both, limit=2)
+    assert found.wholes.kind[0, 0] == 0
+    assert int(found.parent[0, -1]) == (0 if filled > 0.5 else -1)
+    assert int((found.parent == 0).sum()) == (3 if filled > 0.5 else 2)
+    assert layer(both).logits[0, 0] > layer(parts).logits[0, 0]
+
+
 def test_parsed_poses_move_with_the_viewpoint() -> None:
     torch.manual_seed(0)
     parts, layer = scene(*SCENES["three"]), built()

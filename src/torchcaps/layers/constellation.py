@@ -182,10 +182,11 @@ class ConstellationCaps(nn.Module):
     ) -> ParsedWholes:
         """Find several wholes, also of one type: a part of one whole is not free for another.
 
-        The best proposal is accepted and takes its parts: in each slot that is rather filled than not, the
-        child that fits best. The others are scored again without these parts, and so on. This is done from
-        each of the best few proposals as the first one, and the wholes with the highest total score are
-        returned: two children may agree on a whole by accident, which the other parts do not explain.
+        The best proposal is accepted and takes its parts: in each slot that at least half of its type fill
+        (π ≥ ½), the child that fits best, if it is rather in the slot than not. The others are scored again
+        without these parts, and so on. This is done from each of the best few proposals as the first one, and
+        the wholes with the highest total score are returned: two children may agree on a whole by accident,
+        which the other parts do not explain.
 
         Args:
             instances: K children in each sample.
@@ -205,9 +206,11 @@ class ConstellationCaps(nn.Module):
             fits = self._fits(kind, pose, activation)
             starts = min(starts, self.wholes * fits.shape[2])
             free = activation.unsqueeze(1).repeat(1, starts, 1)  # 0 once a child is part of a whole
+            rare = self._rare(kind)
             rounds = []
             for number in range(limit):
-                score = self._scores(fits, kind, free).masked_fill(self._taken(free), -torch.inf).flatten(2)
+                out = self._taken(free) | rare
+                score = self._scores(fits, kind, free).masked_fill(out, -torch.inf).flatten(2)
                 # [B, S]: first each of the best proposals, later the best one.
                 best, index = score[:, 0].topk(starts) if number == 0 else score.max(-1)
                 found = self._take(Instances(kind, pose, free), fits, index)
@@ -308,6 +311,14 @@ class ConstellationCaps(nn.Module):
         """Which proposals are made by children that are not there or belong to a whole, `[B, S, 1, C]`."""
         return (free <= _MIN_ACTIVATION).repeat_interleave(self.roles, -1).unsqueeze(2)
 
+    def _rare(self, kind: Tensor) -> Tensor:
+        """Which proposals come from a slot that fewer than half of the wholes fill, `[B, 1, J, C]`.
+
+        Training makes such slots where a detector sometimes reads a part into a whole that is not there. They
+        may confirm a whole, and what fills them is not one of its parts.
+        """
+        return (self.filled_logit < 0)[kind].movedim(2, 1).flatten(2, 3).unsqueeze(1)
+
     def _take(self, instances: Instances, fits: Tensor, index: Tensor) -> _Round:
         """Type, parts and pose of the proposals `index` `[B, S]`, with S sets of activations `[B, S, K]`."""
         kind, pose, free = instances
@@ -329,7 +340,9 @@ class ConstellationCaps(nn.Module):
         same_role = torch.arange(self.roles, device=kind.device)[:, None] == role[..., None, None]
         same_kind = (kind.unsqueeze(1) == kind[sample, child].unsqueeze(-1)).unsqueeze(2)
         proposer = same_role & (children == child.unsqueeze(-1)).unsqueeze(2)
-        member = ((odds * fit > 1) & ~(same_role & same_kind)) | proposer
+        # A slot that few wholes fill does not make a child their part, see `_rare`.
+        likely = (odds >= 1) & (odds * fit > 1)
+        member = (likely & ~(same_role & same_kind)) | proposer
         place = _inverse(at_least_float32(self.weight)).movedim(1, 0)[slots].transpose(2, 3)
         error = self._sigma().movedim(1, 0)[slots].transpose(2, 3) * place[..., :2].norm(dim=-1)
         weight = member * free.unsqueeze(2).clamp(min=_MIN_ACTIVATION) / error.square()
