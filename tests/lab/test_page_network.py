@@ -59,7 +59,11 @@ def assert_named(view: Any, row: int, column: int, kind: int) -> None:
     text = view.inner_text()
     assert f"Primary capsule {number} of 288: type {kind + 1} at row {row + 1}, column {column + 1}" in text
     assert view.get_by_role("slider", name="Primary capsule").input_value() == str(number)
-    for part in ("frame: what primary capsule {} sees", "of primary capsule {}, one", "position of primary capsule {},"):
+    for part in (
+        "frame: what primary capsule {} sees",
+        "of primary capsule {}, one",
+        "position of primary capsule {},",
+    ):
         assert part.format(number) in text
 
 
@@ -172,7 +176,8 @@ def test_a_tap_chooses_a_capsule(browser: Any, lab: str) -> None:
         assert max(apart) >= 0, "nothing lies over anything else"
     assert max(figure["x"] + figure["width"] for figure in figures) <= box["x"] + box["width"] + 1
     texts = view.locator(".vote-table figcaption, .vote-table .color-bar span").evaluate_all(
-        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth).map((one) => one.textContent)"
+        """all => all.filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+          .map((one) => one.textContent)"""
     )
     assert texts == [], "no text is wider than its column"
     loop = view.locator(".capsule-detail .loop").bounding_box()

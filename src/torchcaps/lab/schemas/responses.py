@@ -98,9 +98,9 @@ class FieldCenters(Response):
 class CapsuleResponse(Response):
     """A primary capsule: its place and length, and its vote for each class.
 
-    `products` are the scalar products of the votes with the class capsules of each iteration. `shares` says how
-    much of its vote the capsule sends to each class in the last iteration: with dynamic routing, the softmax of
-    the sum of the products of all iterations but the last.
+    `products` are the scalar products of the votes with the class capsules of each iteration. `shares` says
+    how much of its vote the capsule sends to each class in the last iteration: with dynamic routing, the
+    softmax of the sum of the products of all iterations but the last.
     """
 
     row: int
