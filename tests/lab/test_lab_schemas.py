@@ -80,7 +80,7 @@ def test_images_must_have_the_right_size(client: TestClient, endpoint: str, imag
         ("tweak", {"pose": [0.0] * 16, "target": 10}, "target"),
         ("tweak", {"pose": [0.0] * 16, "target": 1.5}, "target"),
         ("tweak", {"pose": [1e30] * 16, "target": 1}, "pose[0]"),
-        ("votes", {"image": IMAGE, "routing": "magic"}, "'dynamic', 'em', 'kmeans' or 'heinsen'"),
+        ("votes", {"image": IMAGE, "routing": "magic"}, "'dynamic', 'em', 'kmeans', 'heinsen' or 'draw'"),
         ("votes", {"image": IMAGE, "iterations": 3}, "iterations"),
         ("toy", {"category": 5, "instance": 0, "azimuth": 0, "elevation": 30, "lighting": 0}, "category"),
         ("toy", {"category": 0, "instance": 0, "azimuth": 0, "elevation": 85, "lighting": 0}, "elevation"),

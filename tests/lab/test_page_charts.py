@@ -229,7 +229,7 @@ def test_the_dots_of_the_votes_are_apart(visit: Visit) -> None:
         assert high - low > 0.05 * width, twin["routing"]
         step, note = twin["iterations"][-1], card.locator("p", has_text="at the left edge")
         if note.is_visible():
-            count, low = re.match(r"(\d+) votes are below (\S+):", note.inner_text()).groups()  # type: ignore[union-attr]
+            count, low = re.match(r"(\d+) dots .* below (\S+)\.", note.inner_text()).groups()  # type: ignore[union-attr]
             limit = float(low.replace("−", "-"))
             below = [sum(value < limit + by for row in step["agreements"] for value in row) for by in (-1, 1)]
             assert below[0] <= int(count) <= below[1]

@@ -32,30 +32,10 @@ def headline(view: Any, index: int = 0) -> str:
     return view.locator(".verdict .big").nth(index).inner_text()
 
 
-def test_votes_shows_the_measure_of_each_routing_on_a_numbered_axis(visit: Visit) -> None:
-    view = visit.open("votes")
-    for routing, measure in (("EM", "log density"), ("k-means", "cosine"), ("Dynamic", "scalar product")):
-        visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
-        picture = view.locator(".strips").first
-        assert measure in picture.locator(".axis-title").text_content()
-        axis = picture.locator('.grid text[text-anchor="middle"]').all_text_contents()
-        numbers = [float(text.replace("−", "-")) for text in axis]
-        assert len(numbers) >= 3
-        assert numbers == sorted(numbers)
-
-
-def test_every_routing_is_shown_with_a_network_that_was_trained_with_it(visit: Visit) -> None:
-    view = visit.open("votes")
-    for routing in ("k-means", "EM", "Heinsen (2019)", "Dynamic"):
-        answer = visit.response_to("votes", view.locator(".choices").get_by_text(routing).click)
-        view.get_by_role("slider", name="Iteration", exact=True).press("End")
-        assert headline(view) == str(answer["shown"][0]) == "2", routing
-
-
 def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
     draw = visit.open("draw")
     lengths = draw.locator(".bars .value").all_inner_texts()
-    votes = visit.open("votes")
+    votes = visit.open("votes?routing=draw")
     votes.get_by_role("slider", name="Iteration", exact=True).press("End")
     bars = votes.get_by_role("list", name="Activation of each digit")
     assert bars.locator(".value").all_inner_texts() == lengths
@@ -67,7 +47,10 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ("draw", ["capsnet_small-mnist"]),
         ("tweak", ["capsnet_small-mnist"]),
         ("overlap", ["capsnet_small-multimnist", "capsnet_cnn-multimnist"]),
-        ("votes", ["capsnet_small-mnist", *(f"capsule_head-mnist-twin-{name}" for name in TWINS)]),
+        (
+            "votes?routing=draw",
+            ["capsnet_small-mnist", *(f"capsule_head-mnist-twin-{name}" for name in TWINS)],
+        ),
         ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
         ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
         ("parts", ["parts_cnn-shapes", "parts_capsnet-shapes"]),
@@ -312,7 +295,7 @@ def test_a_reload_keeps_the_drawing(visit: Visit) -> None:
 
 def test_a_reload_keeps_the_settings(visit: Visit) -> None:
     view = visit.open("votes")
-    visit.response_to("votes", view.locator(".choices").get_by_text("EM").click)
+    visit.response_to("votes", view.locator(".choices").get_by_text("Network of Draw").click)
     view = visit.open("toy")
     visit.response_to("toy", lambda: view.get_by_role("slider", name="Azimuth").press("PageUp"))
     visit.page.reload()
@@ -356,14 +339,14 @@ def test_a_link_carries_the_drawing_and_the_settings(visit: Visit, browser: Any)
     visit.response_to("draw", lambda: visit.stroke(pad, (0.28, 0.22), (0.72, 0.22), (0.45, 0.8)))
     lengths = view.locator(".bars .value").all_inner_texts()
     votes = visit.open("votes")
-    visit.response_to("votes", votes.locator(".choices").get_by_text("EM").click)
+    visit.response_to("votes", votes.locator(".choices").get_by_text("Network of Draw").click)
     link = visit.page.evaluate("import('/static/js/core/share.js').then(({ shareLink }) => shareLink())")
     page = browser.new_page(reduced_motion="reduce")
     other = Visit(page, visit.url, "shared")
     page.goto(link)
     page.locator("#view-votes .dots circle").first.wait_for()
     other.wait_idle()
-    assert page.locator("#view-votes").get_by_role("radio", name="EM").is_checked()
+    assert page.locator("#view-votes").get_by_role("radio", name="Network of Draw").is_checked()
     view = other.open("draw")
     assert view.locator(".bars .value").all_inner_texts() == lengths
     assert other.errors == []

@@ -1,5 +1,7 @@
 """The network on the front page: live values in every stage, one primary capsule with its field and votes."""
 
+import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ from support.browser import THUMBNAIL, Visit
 pytest_plugins = ["support.browser_fixtures"]
 
 STAGES = ["Image", "Convolution", "Primary capsules", "Votes", "Routing", "Digit capsules", "Decoder"]
+AXES = [("x", "width"), ("y", "height")]
 COLUMNS = 3  # grids of primary capsules side by side
 CELL, GAP = 6, 1  # cells of a grid of primary capsules, and between two grids
 
@@ -39,9 +42,29 @@ def hover(visit: Visit, row: int, column: int, kind: int) -> dict[str, Any]:
     return visit.response_to("capsule", lambda: visit.page.mouse.move(*spot))
 
 
-def shown_products(view: Any) -> list[float]:
-    texts = view.locator(".vote-table figure").nth(3).locator("text").all_text_contents()
-    return [float(text.replace("−", "-")) for text in texts]
+def column(view: Any, kind: str) -> list[list[float]]:
+    """The numbers of a column of the table of votes, for each digit."""
+    texts = view.locator(f".vote-table .{kind} text").all_text_contents()
+    rows = [re.sub(r"([+−]) (?=\d)", r" \1", text).replace("−", "-").strip(" %").split() for text in texts]
+    return [[float(number) for number in row] for row in rows]
+
+
+def shown_products(view: Any) -> list[list[float]]:
+    return column(view, "terms")
+
+
+def assert_named(view: Any, row: int, column: int, kind: int) -> None:
+    """One capsule has one name, and all pictures show the same one."""
+    number = 1 + (row * CELL + column) * 8 + kind
+    text = view.inner_text()
+    assert f"Primary capsule {number} of 288: type {kind + 1} at row {row + 1}, column {column + 1}" in text
+    assert view.get_by_role("slider", name="Primary capsule").input_value() == str(number)
+    for part in (
+        "frame: what primary capsule {} sees",
+        "of primary capsule {}, one",
+        "position of primary capsule {},",
+    ):
+        assert part.format(number) in text
 
 
 def test_every_stage_follows_the_drawing(visit: Visit) -> None:
@@ -63,16 +86,42 @@ def test_pointing_at_a_capsule_shows_its_field_and_its_votes(visit: Visit) -> No
         fields = image.evaluate(THUMBNAIL), crop.evaluate(THUMBNAIL)
         answer = hover(visit, *place)
         assert (answer["row"], answer["column"], answer["type"]) == place
-        assert f"Row {place[0] + 1}, column {place[1] + 1}, type {place[2] + 1}" in view.inner_text()
+        assert_named(view, *place)
         assert image.evaluate(THUMBNAIL) != fields[0]
         assert crop.evaluate(THUMBNAIL) != fields[1]
-        np.testing.assert_allclose(shown_products(view), answer["products"], atol=6e-3)
+        np.testing.assert_allclose(shown_products(view), np.transpose(answer["products"][:-1]), atol=6e-3)
+        # With a calculator: the products add up to the sums, and the softmax of the sums is what is sent.
+        sums, percent = (np.array(column(view, kind)).squeeze(1) for kind in ("sums", "shares"))
+        np.testing.assert_allclose(np.sum(shown_products(view), 1), sums, atol=1e-6)
+        np.testing.assert_allclose(100 * np.exp(sums) / np.exp(sums).sum(), percent, atol=1)
+        zero = float(view.locator(".sums .zero").get_attribute("x1"))
+        edges = view.locator(".sums .bar").evaluate_all(
+            "all => all.map(({ x, width }) => [x, width].map((at) => at.baseVal.value))"
+        )
+        for value, (left, width) in zip(sums, edges, strict=True):
+            assert (left if value >= 0 else left + width) == pytest.approx(zero), "left is below zero"
         answers.append(shown_products(view))
     assert answers[0] != answers[1]
     visit.page.mouse.move(0, 0)
     visit.wait_idle()
     assert shown_products(view) not in answers, "the capsule that sends most is shown again"
     assert visit.errors == []
+
+
+def test_couplings_show_the_capsule_that_is_chosen(visit: Visit) -> None:
+    view = visit.open("draw")
+    first = visit.page.locator("#view-draw .capsule-seen p").inner_text()
+    kind = int(re.search(r"type (\d)", first)[1]) - 1  # type: ignore[index]
+    heat = view.locator(".maps canvas").first
+    heat.scroll_into_view_if_needed()
+    box = heat.bounding_box()
+    at = box["x"] + box["width"] * 4.5 / 6, box["y"] + box["height"] * 0.5 / 6
+    answer = visit.response_to("capsule", lambda: visit.page.mouse.move(*at))
+    assert (answer["row"], answer["column"], answer["type"]) == (0, 4, kind)
+    assert_named(view, 0, 4, kind)
+    visit.page.mouse.move(0, 0)
+    visit.wait_idle()
+    assert visit.page.locator("#view-draw .capsule-seen p").inner_text() == first
 
 
 def test_the_slider_chooses_a_capsule_that_stays(visit: Visit) -> None:
@@ -85,7 +134,7 @@ def test_the_slider_chooses_a_capsule_that_stays(visit: Visit) -> None:
     visit.page.reload()
     visit.wait_idle()
     view.locator(".capsule-seen p:not(:empty)").wait_for()
-    assert "Row 6, column 6, type 8" in view.inner_text()
+    assert_named(view, 5, 5, 7)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +165,23 @@ def test_a_tap_chooses_a_capsule(browser: Any, lab: str) -> None:
         "capsule",
         lambda: page.touchscreen.tap(box["x"] + at["x"] * box["width"], box["y"] + at["y"] * box["height"]),
     )
-    assert "Row 2, column 5, type 7" in view.inner_text()
+    assert_named(view, 1, 4, 6)
     assert view.is_visible()
+    box = view.locator(".vote-box").bounding_box()
+    figures = [figure.bounding_box() for figure in view.locator(".vote-table figure:visible").all()]
+    for cells in view.locator(".vote-table .cells svg").all():
+        assert cells.bounding_box()["width"] > 0.8 * box["width"], "votes and capsules have the full width"
+    for one, two in itertools.combinations(figures, 2):
+        apart = (max(one[at], two[at]) - min(one[at] + one[size], two[at] + two[size]) for at, size in AXES)
+        assert max(apart) >= 0, "nothing lies over anything else"
+    assert max(figure["x"] + figure["width"] for figure in figures) <= box["x"] + box["width"] + 1
+    texts = view.locator(".vote-table figcaption, .vote-table .color-bar span").evaluate_all(
+        """all => all.filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+          .map((one) => one.textContent)"""
+    )
+    assert texts == [], "no text is wider than its column"
+    loop = view.locator(".capsule-detail .loop").bounding_box()
+    assert loop["width"] == pytest.approx(view.locator(".capsule-detail").bounding_box()["width"], abs=1)
     page.close()
 
 

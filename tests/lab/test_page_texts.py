@@ -32,7 +32,7 @@ SERVER_NAMES = {
     *(whole.name for world in (SHAPES, FACES) for whole in (*world.wholes, *world.groups)),
     *CATEGORIES,
     *(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in CATEGORIES),
-    *("scalar product", "cosine", "log density", "Overlapping"),
+    *("scalar product", "cosine", "log of density × activation", "Overlapping"),
     *("test digits of MNIST", "two digits of MNIST", "test scenes of shapes", "test scenes of faces"),
 }
 

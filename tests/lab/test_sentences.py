@@ -73,9 +73,7 @@ def test_the_decoder_draws_from_the_numbers_alone(store: ModelStore) -> None:
     assert count(holds) == COUNT
 
 
-@pytest.mark.parametrize(
-    "choice", [*votes.CHOICES.values(), *votes.TWINS.values()], ids=lambda choice: "-".join(choice.network)
-)
+@pytest.mark.parametrize("choice", votes.CHOICES.values(), ids=lambda choice: "-".join(choice.network))
 def test_a_part_sends_most_to_the_digit_it_agrees_with(store: ModelStore, choice: votes.Choice) -> None:
     """ "A part sends most to the digit …", and the first iteration has equal shares."""
 
@@ -84,10 +82,7 @@ def test_a_part_sends_most_to_the_digit_it_agrees_with(store: ModelStore, choice
         total, right = torch.zeros(()), True
         for step, after in zip(routed.steps, routed.steps[1:]):
             agreement = routed.agreement(step)
-            if choice.measure == "scalar product":
-                total = total + agreement
-            else:
-                total = agreement + (step.activation[0, 0].log() if choice.measure == "log density" else 0)
+            total = total + agreement if choice.measure == "scalar product" else agreement
             coupling = votes.coupling_of(after)
             chosen = coupling.gather(1, total.argmax(1, keepdim=True)).squeeze(1)
             right &= bool((chosen >= coupling.amax(1) - 1e-6).all())
@@ -97,26 +92,30 @@ def test_a_part_sends_most_to_the_digit_it_agrees_with(store: ModelStore, choice
     assert count(holds) == COUNT
 
 
-@pytest.mark.parametrize("routing", ["dynamic", "em"])
+@pytest.mark.parametrize("routing", ["dynamic", "draw"])
 def test_the_agreement_with_the_winner_rises(store: ModelStore, routing: str) -> None:
-    """The lesson of the picture: it was the opposite when distances were shown."""
+    """The picture that Votes opens with, and its second: the farther right the mean, the better the digit."""
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         request = schemas.VotesRequest(image=digit.image, routing=routing)  # type: ignore[arg-type]
         response = votes.route(store, request)
-        first, last, best = response.iterations[0], response.iterations[-1], response.shown[0]
-        gains = last.agreement[best] > first.agreement[best] and last.share[best] == max(last.share)
-        return best == digit.label and gains
+        first, last = response.iterations[0], response.iterations[-1]
+        best = last.activation.index(max(last.activation))
+        farthest = all(step.agreement[best] == max(step.agreement) for step in response.iterations)
+        return (
+            farthest and last.agreement[best] > first.agreement[best] and last.share[best] == max(last.share)
+        )
 
     assert count(holds) == COUNT
 
 
 @pytest.mark.parametrize("routing", ["em", "heinsen"])
-def test_a_mean_log_density_is_the_spread_of_the_votes(store: ModelStore, routing: str) -> None:
-    """ "A mean log density says only how close together the votes lie", "The activation …".
+def test_what_the_activation_depends_on(store: ModelStore, routing: str) -> None:
+    """ "The activation also depends on how much a digit gets", "… only on what each part sends".
 
-    With the weighted variances v of the votes, the mean is -Σ (v / (v + ε) + ln (v + ε) + ln 2π) / 2. The
-    activation of EM is a function of v and of the sum of the weights; that of Heinsen (2019), of the weights.
+    That of EM is a function of the variances of the votes and of the sum of the weights; that of Heinsen
+    (2019), of the weights. The mean agreement is the logarithm of the activation, and with the weighted
+    variances v of the votes -Σ (v / (v + ε) + ln (v + ε) + ln 2π) / 2.
     """
 
     @torch.no_grad()
@@ -128,6 +127,7 @@ def test_a_mean_log_density_is_the_spread_of_the_votes(store: ModelStore, routin
         alone = (share * (vote - (share * vote).sum(0)).square()).sum(0)
         variance = alone + rule.gaussian.epsilon
         expected = -(alone / variance + (2 * np.pi * variance).log()).sum(-1) / 2
+        expected = expected + torch.nn.functional.logsigmoid(step.logits[0, 0])
         right = torch.allclose(votes.mean_agreement(routed, step), expected, atol=0.01)
         if routing == "em":
             code = vote.shape[-1] * rule.beta_u + variance.log().sum(-1) / 2
@@ -143,11 +143,11 @@ def test_a_mean_log_density_is_the_spread_of_the_votes(store: ModelStore, routin
 
 
 def test_the_network_of_draw_routes_less_than_its_small_twin(store: ModelStore) -> None:
-    """ "It routes little: the smaller network with dynamic routing, below, moves more weight"."""
+    """ "This network routes little: in the small network, the answer gets a larger share"."""
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         gets = []
-        for choice in (votes.CHOICES["dynamic"], votes.TWINS["dynamic"]):
+        for choice in (votes.CHOICES["draw"], votes.CHOICES["dynamic"]):
             routed = votes.route_image(store, choice, digit.image)
             weight = routed.weight(routed.steps[-1]).sum(0)
             gets.append(10 * float(weight.max() / weight.sum()))
@@ -159,7 +159,8 @@ def test_the_network_of_draw_routes_less_than_its_small_twin(store: ModelStore) 
 def test_draw_and_votes_agree(store: ModelStore) -> None:
     def holds(digit: schemas.ExampleDigit) -> bool:
         lengths = draw.recognize(store, schemas.DrawRequest(image=digit.image)).lengths
-        shown = votes.route(store, schemas.VotesRequest(image=digit.image)).iterations[-1].activation
+        request = schemas.VotesRequest(image=digit.image, routing="draw")
+        shown = votes.route(store, request).iterations[-1].activation
         return bool(np.abs(np.array(lengths) - np.array(shown)).max() < 2e-4)
 
     assert count(holds) == COUNT
@@ -328,13 +329,13 @@ def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
 
 
 def test_the_capsule_that_is_shown_sends_most_to_the_answer(store: ModelStore) -> None:
-    """ "It sends … % to …; an equal share would be 10 %", "in the end … gets more"."""
+    """ "It sends … % to …; an equal share would be 10 %", "a softmax of the sums gives the shares"."""
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         response = draw.recognize(store, schemas.DrawRequest(image=digit.image))
         capsule, sent = response.capsule, np.array(response.couplings)
-        products = (np.array(capsule.votes) * np.array(response.poses)).sum(1)
-        right = np.abs(products - capsule.products).max() < 5e-3 and abs(sum(capsule.shares) - 1) < 1e-3
+        sums = np.exp(np.sum(capsule.products[:-1], 0))
+        right = np.abs(sums / sums.sum() - capsule.shares).max() < 1e-3
         totals = sent[-1].sum((1, 2))
         return bool(right and capsule.shares[response.best] > 0.1 and totals.argmax() == response.best)
 
@@ -375,7 +376,8 @@ def test_the_share_of_the_answer_grows(store: ModelStore) -> None:
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         response = votes.route(store, schemas.VotesRequest(image=digit.image))
-        shares = [step.share[response.shown[0]] for step in response.iterations]
+        last = response.iterations[-1].activation
+        shares = [step.share[last.index(max(last))] for step in response.iterations]
         return shares == sorted(shares) and shares[-1] > shares[0]
 
     assert count(holds) == COUNT

@@ -55,7 +55,7 @@ def test_tweak_reconstructs_the_given_pose(post: Post, seven: Image) -> None:
 
 
 def test_the_votes_of_a_capsule_make_the_digit_capsules(post: Post, seven: Image) -> None:
-    """Summed over all primary capsules, share times vote is the sum whose squash is the digit's capsule."""
+    """The loop: shares times votes, summed and squashed, are the digit capsules; products make the shares."""
     drawn = post("draw", image=seven)
     total = np.zeros((10, 16))
     for row, column, kind in np.ndindex(6, 6, 8):
@@ -64,7 +64,10 @@ def test_the_votes_of_a_capsule_make_the_digit_capsules(post: Post, seven: Image
         assert capsule["length"] == pytest.approx(drawn["primary"][kind][row][column], abs=1e-3)
         assert sum(capsule["shares"]) == pytest.approx(1, abs=1e-3)
         votes = np.array(capsule["votes"])
-        np.testing.assert_allclose(capsule["products"], (votes * drawn["poses"]).sum(1), atol=2e-3)
+        *before, last = np.array(capsule["products"])
+        np.testing.assert_allclose(last, (votes * drawn["poses"]).sum(1), atol=2e-3)
+        sums = np.exp(np.sum(before, 0))
+        np.testing.assert_allclose(sums / sums.sum(), capsule["shares"], atol=1e-3)
         total += np.array(capsule["shares"])[:, None] * votes
     norm = np.linalg.norm(total, axis=1, keepdims=True)
     np.testing.assert_allclose(total * norm / (1 + norm**2), drawn["poses"], atol=5e-3)

@@ -85,10 +85,10 @@ class OverlapRequest(Request):
 
 
 class VotesRequest(Request):
-    """A digit, and the routing to apply to its votes."""
+    """A digit, and the network that routes its votes: one of the twins by its routing, or the one of Draw."""
 
     image: DigitImage
-    routing: Literal["dynamic", "em", "kmeans", "heinsen"] = "dynamic"
+    routing: Literal["dynamic", "em", "kmeans", "heinsen", "draw"] = "dynamic"
 
 
 class ToyRequest(Request):

@@ -98,8 +98,9 @@ class FieldCenters(Response):
 class CapsuleResponse(Response):
     """A primary capsule: its place and length, and its vote for each class.
 
-    `products` are the scalar products of votes and class capsules, and `shares` says how much of its vote the
-    capsule sends to each class, both in the last iteration.
+    `products` are the scalar products of the votes with the class capsules of each iteration. `shares` says
+    how much of its vote the capsule sends to each class in the last iteration: with dynamic routing, the
+    softmax of the sum of the products of all iterations but the last.
     """
 
     row: int
@@ -107,7 +108,7 @@ class CapsuleResponse(Response):
     type: int
     length: float
     votes: Matrix
-    products: Row
+    products: Matrix
     shares: Row
 
 

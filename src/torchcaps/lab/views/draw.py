@@ -61,7 +61,7 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
         grid=list(inspection.children.activation.shape[1:3]),
         field_centers=field_centers(network.model),
         couplings=couplings(inspection, steps),
-        capsule=describe_capsule(inspection, steps[-1]),
+        capsule=describe_capsule(inspection, steps),
         elapsed_ms=round(1000 * (time.perf_counter() - start), 1),
     )
 
@@ -108,25 +108,25 @@ def inspect_capsule(store: ModelStore, request: CapsuleRequest) -> CapsuleRespon
     """The votes of one primary capsule for a digit."""
     network = store[MODEL]
     inspection = inspect_last_layer(network.model, network.prepare(request.image))
-    step = inspection.layer.history(inspection.children)[-1]
-    return describe_capsule(inspection, step, (request.row, request.column, request.type))
+    steps = inspection.layer.history(inspection.children)
+    return describe_capsule(inspection, steps, (request.row, request.column, request.type))
 
 
 @torch.no_grad()
 def describe_capsule(
-    inspection: Inspection, step: RoutingOutput, place: tuple[int, int, int] | None = None
+    inspection: Inspection, steps: list[RoutingOutput], place: tuple[int, int, int] | None = None
 ) -> CapsuleResponse:
     """What one primary capsule votes for, and where its votes go.
 
     Args:
         inspection: of one image.
-        step: the last iteration of its routing.
+        steps: the iterations of its routing.
         place: row, column and type of the capsule; without it the one that sends most to the longest capsule.
 
     Raises:
         ValueError: if there is no capsule at this place.
     """
-    children = inspection.children
+    children, step = inspection.children, steps[-1]
     shape = children.activation.shape[1:]
     assert step.coupling is not None
     coupling = step.coupling[0]
@@ -143,7 +143,7 @@ def describe_capsule(
         type=chosen % shape[2],
         length=round(float(children.activation.flatten()[chosen]), 4),
         votes=to_list(vote),
-        products=to_list((vote * step.pose[0]).sum(-1)),
+        products=to_list(torch.stack([(vote * each.pose[0]).sum(-1) for each in steps])),
         shares=to_list(coupling[chosen]),
     )
 

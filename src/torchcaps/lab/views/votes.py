@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from torchcaps.lab.introspection import inspect_last_layer
 from torchcaps.lab.model_store import ModelKey, ModelStore
@@ -32,20 +33,17 @@ class Choice(NamedTuple):
     measure: str
 
 
-MEASURES = {
-    "dynamic": "scalar product",
-    "em": "log density",
-    "kmeans": "cosine",
-    "heinsen": "log density",
-}
 # Twins: the same network but for routing and poses, trained on the same images with the same number of steps.
-TWINS = {name: Choice(("capsule_head", f"mnist-twin-{name}"), measure) for name, measure in MEASURES.items()}
-# Of the routings that another network of the lab was trained with, that network; of the others, the twin.
-CHOICES = {
-    **TWINS,
-    "dynamic": Choice(("capsnet_small", "mnist"), MEASURES["dynamic"]),
-    "em": Choice(("matrix_capsnet_small", "mnist"), MEASURES["em"]),
+TWINS = {
+    name: Choice(("capsule_head", f"mnist-twin-{name}"), measure)
+    for name, measure in {
+        "dynamic": "scalar product",
+        "em": "log of density × activation",
+        "kmeans": "cosine",
+        "heinsen": "log of density × activation",
+    }.items()
 }
+CHOICES = {**TWINS, "draw": Choice(("capsnet_small", "mnist"), "scalar product")}
 
 
 class Routed(NamedTuple):
@@ -78,26 +76,23 @@ class Routed(NamedTuple):
 @torch.no_grad()
 def route(store: ModelStore, request: VotesRequest) -> VotesResponse:
     """Route the votes for a digit with one network."""
-    choice = CHOICES[request.routing]
-    routed = route_image(store, choice, request.image)
-    return describe(request.routing, choice, routed, best_classes([routed]))
+    routed = {name: route_image(store, choice, request.image) for name, choice in CHOICES.items()}
+    chosen = request.routing
+    return describe(chosen, CHOICES[chosen], routed[chosen], best_classes(list(routed.values())))
 
 
 @torch.no_grad()
 def compare(store: ModelStore, request: DrawRequest) -> TwinsResponse:
     """Route the votes for a digit with each of the twins."""
-    routed = [route_image(store, choice, request.image) for choice in TWINS.values()]
-    shown = best_classes(routed)
+    routed = {name: route_image(store, choice, request.image) for name, choice in CHOICES.items()}
+    shown = best_classes(list(routed.values()))
     return TwinsResponse(
-        twins=[
-            describe(name, choice, each, shown)
-            for (name, choice), each in zip(TWINS.items(), routed, strict=True)
-        ]
+        twins=[describe(name, choice, routed[name], shown) for name, choice in TWINS.items()]
     )
 
 
 def best_classes(networks: list[Routed]) -> list[int]:
-    """The three classes that several networks find best together, by their last activations.
+    """The three classes that all networks of the view find best together, by their last activations.
 
     First the answers, those of most networks first, then the classes with the best mean rank.
     """
@@ -145,7 +140,7 @@ def measure_agreement(routing: Routing, votes: Votes, activation: Tensor, step: 
     - dynamic routing: the scalar product of vote and class capsule, :math:`\langle \hat u_{ij}, v_j \rangle`;
     - k-means: their cosine;
     - EM and the routing of Heinsen 2019: the logarithm of the density of the class's Gaussian at the vote,
-      :math:`\ln p_j(V_{ij})`.
+      times the activation of the class, :math:`\ln p_j(V_{ij}) + \ln a_j`.
     """
     vote = votes.tensor()
     if isinstance(routing, KMeansRouting):
@@ -157,7 +152,8 @@ def measure_agreement(routing: Routing, votes: Votes, activation: Tensor, step: 
     share = (weight / weight.sum(2, keepdim=True).clamp(min=1e-12)).unsqueeze(-1)
     square = (vote - step.pose.unsqueeze(2)).square()
     variance = (share * square).sum(2, keepdim=True) + routing.gaussian.epsilon
-    return (-(square / variance + variance.log() + math.log(2 * math.pi)) / 2).sum(-1)[0, 0]
+    log_density = (-(square / variance + variance.log() + math.log(2 * math.pi)) / 2).sum(-1)
+    return (log_density + logsigmoid(step.logits).unsqueeze(2))[0, 0]
 
 
 def mean_agreement(routed: Routed, step: RoutingOutput) -> Tensor:

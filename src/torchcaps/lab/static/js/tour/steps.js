@@ -51,8 +51,9 @@ export const STEPS = [
   {
     target: "#view-votes .stage",
     async run({ visit, slide }) {
-      const { best } = (await visit("draw")).exports().data;
-      await visit("votes?routing=dynamic");
+      const { votes: { iterations } } = (await visit("votes?routing=dynamic")).exports().data;
+      const { activation } = iterations.at(-1);
+      const best = activation.indexOf(Math.max(...activation));
       await slide("votes", 0, 1, 2);
       return t("The parts of the image vote for the pose of each digit. From the first iteration to the last, they send a growing share to {best}, with which their votes agree.", { best });
     },

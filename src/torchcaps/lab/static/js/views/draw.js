@@ -37,9 +37,10 @@ export async function create(stage) {
   const couplings = createCouplingMaps({
     start: numberOf("draw", "iteration", [1, 100], null),
     onIteration: (iteration) => keep({ iteration }),
+    onPoint,
   });
   const strip = createNetworkStrip({
-    onPoint: (place) => (place ? choose(place) : leave()), onImage: () => { pad.element.scrollIntoView({ block: "center" }); pad.element.focus(); },
+    onPoint, onImage: () => { pad.element.scrollIntoView({ block: "center" }); pad.element.focus(); },
   });
   const detail = createCapsuleDetail({ onChoose: (place) => {
     kept = place;
@@ -84,6 +85,7 @@ export async function create(stage) {
   function showCapsule(capsule) {
     pointed = capsule;
     strip.mark(capsule);
+    couplings.mark(capsule);
     detail.show(shown.image, shown.response, capsule);
   }
 
@@ -93,8 +95,9 @@ export async function create(stage) {
     inspect({ image: shown.image, row, column, type });
   }
 
-  function leave() {
-    if (kept) choose(kept);
+  function onPoint(place) {
+    if (place) choose(place);
+    else if (kept) choose(kept);
     else showCapsule(shown.response.capsule);
   }
 

@@ -1,9 +1,10 @@
-// The couplings of a drawing: one map per digit, for each routing iteration, and what one position sees.
+// The couplings of a drawing: one map per digit, for each routing iteration, and what one primary capsule sees.
 
 import { h } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { color, css, onTheme } from "../core/palette.js";
 import { ink, paint } from "./canvas_image.js";
+import { capsuleNumber } from "./capsule_number.js";
 import { createColorBar } from "./color_bar.js";
 import { createHeatmap } from "./heatmap.js";
 import { createPlayer } from "./player.js";
@@ -12,41 +13,42 @@ const GRID = 6; // positions along each side
 const LEAST_SCALE = 1.1; // equal shares of which the largest has the full color, so that rounding has none
 const SIZE = 336; // pixels of the picture that shows a field
 
-// start: the iteration that is shown first, from 1, or null for the last; onIteration(iteration or null) when it changes
-export function createCouplingMaps({ start, onIteration }) {
-  const maps = Array.from({ length: 10 }, (_, digit) => createHeatmap(t("Positions that send to {digit}", { digit }), GRID, showField));
+// start: the iteration that is shown first, from 1, or null for the last; onIteration(iteration or null) when it changes;
+// onPoint({ row, column, type }) while the pointer is over a position, onPoint(null) when it leaves the maps
+export function createCouplingMaps({ start, onIteration, onPoint }) {
+  const maps = Array.from({ length: 10 }, (_, digit) => createHeatmap(t("Positions that send to {digit}", { digit }), GRID,
+    (row, column) => capsule && onPoint({ ...capsule, row, column })));
   const figures = maps.map((map, digit) => h("figure", {}, map.element, h("figcaption", {}, String(digit))));
   const player = createPlayer({ label: t("Routing iteration"), onChange: draw });
   player.element.dataset.tour = "couplings"; // the tour moves it
   const text = h("p", { class: "soft small" });
   const bar = createColorBar({ label: t("Times an equal share"), kind: "above", paper: true });
-  const field = h("canvas", { class: "picture", width: SIZE, height: SIZE, role: "img", "aria-label": t("What one position sees") });
+  const field = h("canvas", { class: "picture", width: SIZE, height: SIZE, role: "img", "aria-label": t("What this capsule sees") });
   const fieldText = h("figcaption", {});
   const element = h("div", { class: "couplings" },
     h("div", { class: "row between" }, text, player.element),
     h("div", { class: "coupling-grid" },
-      h("figure", { class: "field" }, field, fieldText), h("div", { class: "maps-column" }, h("div", { class: "maps" }, figures),
+      h("figure", { class: "field" }, field, fieldText), h("div", { class: "maps-column" }, h("div", { class: "maps", onpointerleave: (event) => event.pointerType === "mouse" && capsule && onPoint(null) }, figures),
         h("p", { class: "bar-line soft small" }, bar.element, t("how many times an equal share a position sends to the digit")))));
   let image = null;
   let response = null;
   let ratios = null; // [iteration][digit][row][column]: what is sent, in equal shares
   let shades = null; // the same from 0 for an equal share or less to 1 for the largest
-  let position = [0, 0];
+  let capsule = null; // the primary capsule whose field is shown
 
   function draw(iteration) {
     if (!response) return;
     onIteration(iteration === shades.length - 1 ? null : iteration + 1);
     shades[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
     text.textContent = iteration === 0 ? t("Iteration 1: every position sends the same share to all digits.")
-      : t("Colored squares send this digit more than an equal share, at most {ratio} times as much. A square is the mean over the {types} capsules at its position, weighted by their lengths: one capsule may send more. The maps show only the middle of the image.",
-        { ratio: Math.max(1, ...ratios[iteration].flat(2)).toFixed(1), types: response.primary.length });
+      : t("Colored squares send this digit more than an equal share. A square is the mean over the {types} primary capsules at its position, weighted by their lengths. The maps show only the middle of the image.",
+        { types: response.primary.length });
     figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 
-  // The drawing, the squares of all positions, and the field of one of them.
-  function showField(row, column) {
-    position = [row, column];
-    if (!response) return;
+  // The drawing, the squares of all positions, and in the color of the chosen capsule its square and its field.
+  function mark(next) {
+    capsule = next;
     const { first, step, size } = response.field_centers;
     const scale = SIZE / image.length;
     const context = field.getContext("2d");
@@ -60,16 +62,17 @@ export function createCouplingMaps({ start, onIteration }) {
     context.strokeStyle = css(color("edge"));
     for (let y = 0; y < GRID; y += 1) for (let x = 0; x < GRID; x += 1) box(y, x, step);
     context.lineWidth = 4;
-    context.strokeStyle = css(color("ink"));
-    box(row, column, step);
-    box(row, column, size);
-    fieldText.textContent = t("The {grid} × {grid} squares are the positions. Each sees {size} × {size} pixels around it. Point at a map.", { grid: GRID, size });
+    context.strokeStyle = css(color("accent"));
+    box(capsule.row, capsule.column, step);
+    box(capsule.row, capsule.column, size);
+    fieldText.textContent = t("Frames: the position of primary capsule {number}, and the {size} × {size} pixels that it sees. Point at a map to see another.", { number: capsuleNumber(capsule, response), size });
   }
 
-  onTheme(() => showField(...position));
+  onTheme(() => response && mark(capsule));
   return {
     element,
     stop: player.stop,
+    mark,
     show(pixels, next) { // returns the shades of the last iteration, and the ratio that has the full color
       const opening = response === null;
       [image, response] = [pixels, next];
@@ -79,7 +82,7 @@ export function createCouplingMaps({ start, onIteration }) {
       shades = mapCells(ratios, (ratio) => Math.max(0, (ratio - 1) / (largest - 1)));
       bar.show("≤ 1 ×", `${largest.toFixed(1)} ×`);
       player.load(response.couplings.length, opening ? Math.round(start ?? response.couplings.length) - 1 : player.index);
-      showField(...(opening ? largestShade(shades.at(-1)[response.best]) : position));
+      mark(response.capsule);
       return { shades: shades.at(-1), largest };
     },
   };
@@ -88,10 +91,4 @@ export function createCouplingMaps({ start, onIteration }) {
 // [iteration][digit][row][column]
 function mapCells(steps, change) {
   return steps.map((grids) => grids.map((grid, digit) => grid.map((row, y) => row.map((value, x) => change(value, digit, y, x)))));
-}
-
-function largestShade(grid) {
-  const flat = grid.flat();
-  const index = flat.indexOf(Math.max(...flat));
-  return [Math.floor(index / GRID), index % GRID];
 }

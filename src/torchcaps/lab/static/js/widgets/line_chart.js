@@ -6,6 +6,7 @@ import { h, svg } from "../core/dom.js";
 const [MIN_WIDTH, FIRST_WIDTH] = [260, 600]; // FIRST_WIDTH until the page has measured it
 const [MIN_LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 22, 42];
 const MIN_SPAN = 0.05; // of the largest value: a range that is smaller would have no ticks, or ones with many digits
+const KEY = 36; // pixels of the line in a legend: one period of each pattern of dashes, or more
 const DIGIT = 8; // pixels, about the width of a digit
 
 // y: [low, high], or null for the range of the values.
@@ -65,7 +66,8 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
       svg("polyline", { class: kind, points: values.map((value, index) => `${x(numbers[index])},${y(value)}`).join(" ") }),
       svg("circle", { class: kind, r: 5, cx: x(numbers[at]), cy: y(values[at]) }),
     ]));
-    legend.replaceChildren(...lines.map(({ name, kind }) => h("span", { class: `line-key ${kind}` }, name)));
+    legend.replaceChildren(...lines.map(({ name, kind }) => h("span", { class: "line-key" },
+      svg("svg", { width: KEY, height: 4, "aria-hidden": "true" }, svg("polyline", { class: kind, points: `0,2 ${KEY},2` })), name)));
     refresh();
   }
 

@@ -6,6 +6,7 @@ import { t } from "../core/i18n.js";
 import { color, css, mix, onTheme } from "../core/palette.js";
 import { numberText } from "../core/scale.js";
 import { createImage, ink } from "./canvas_image.js";
+import { capsuleNumber } from "./capsule_number.js";
 import { createColorBar } from "./color_bar.js";
 
 const GAP = 1; // cells between two tiles
@@ -107,11 +108,14 @@ export function createNetworkStrip({ onPoint, onImage }) {
     onPoint(placeUnder(event));
   });
 
-  function frame(picture, [left, top, width, height], line) {
+  // halo: the width of a line of paper around the frame, without which a small frame is hard to see
+  function frame(picture, [left, top, width, height], line, halo = 0) {
     const context = picture.element.getContext("2d");
-    context.lineWidth = line;
-    context.strokeStyle = css(color("accent"));
-    context.strokeRect(left, top, width, height);
+    for (const [name, size] of [["paper", line + 2 * halo], ["accent", line]]) {
+      context.lineWidth = size;
+      context.strokeStyle = css(color(name));
+      context.strokeRect(left, top, width, height);
+    }
   }
 
   // Digits on the tiles of the routing.
@@ -148,7 +152,11 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const lines = Math.ceil(response.primary.length / TYPES_IN_A_ROW);
     const [x, y] = [primary.width / (TYPES_IN_A_ROW * (columns + GAP) - GAP), primary.height / (lines * (rows + GAP) - GAP)];
     const [tile, line] = [capsule.type % TYPES_IN_A_ROW, Math.floor(capsule.type / TYPES_IN_A_ROW)];
-    frame(pictures.primary, [(tile * (columns + GAP) + capsule.column) * x, (line * (rows + GAP) + capsule.row) * y, x, y], 4);
+    const [left, top] = [(tile * (columns + GAP) + capsule.column) * x, (line * (rows + GAP) + capsule.row) * y];
+    frame(pictures.primary, [left - 3, top - 3, x + 6, y + 6], 6, 4);
+    const number = capsuleNumber(capsule, response);
+    captions.image.textContent = t("frame: what primary capsule {number} sees", { number });
+    captions.votes.textContent = t("of primary capsule {number}, one row for each digit", { number });
     const largest = Math.max(...capsule.votes.flat().map(Math.abs), 1e-9);
     pictures.votes.draw(matrix(capsule.votes, largest), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
     colors.votes.show(numberText(-largest, 1), "0", numberText(largest, 1));
@@ -160,7 +168,6 @@ export function createNetworkStrip({ onPoint, onImage }) {
     const { features, num_features: count, primary: lengthsOf, best, lengths, couplings, reconstruction } = response;
     const side = features[0].length;
     const [rows, columns] = response.grid;
-    const capsules = rows * columns * lengthsOf.length;
     const all = lengthsOf.flat(2);
     const [short, long] = [Math.min(...all), Math.max(...all)];
     last = { image, response, lengths: tiles(lengthsOf, TYPES_IN_A_ROW, (value) => brightness((value - short) / (long - short || 1))) };
@@ -177,16 +184,14 @@ export function createNetworkStrip({ onPoint, onImage }) {
       ];
     }));
     bars.setAttribute("aria-label", t("Lengths of the digit capsules; {best} is the longest", { best }));
-    captions.image.textContent = t("{side} × {side} pixels; frame: the field of the capsule below", { side: image.length });
-    captions.features.textContent = t("{shown} of {count} maps, {side} × {side}; 1 is the largest value", { shown: features.length, count, side });
-    captions.primary.textContent = t("lengths at {rows} × {columns} positions, {types} types of capsule", { rows, columns, types: lengthsOf.length });
+    captions.features.textContent = t("{shown} of {count} maps, {side} × {side}", { shown: features.length, count, side });
+    captions.primary.textContent = t("lengths: {types} types, each at {rows} × {columns} positions", { rows, columns, types: lengthsOf.length });
     colors.features.show("0", "1");
     colors.primary.show(short.toFixed(2), long.toFixed(2));
     colors.routing.show("≤ 1 ×", `${most.toFixed(1)} ×`);
-    captions.votes.textContent = t("each of {capsules} capsules predicts all {classes} digit capsules; shown: one", { capsules, classes: lengths.length });
-    captions.routing.textContent = t("times an equal share after {iterations} iterations: the mean over the {types} types at a position", { iterations: couplings.length, types: lengthsOf.length });
-    captions.classes.textContent = t("{classes} capsules of {numbers} numbers; bars: length", { classes: lengths.length, numbers: response.pose.length });
-    captions.decoder.textContent = t("draws the longest, {best}", { best });
+    captions.routing.textContent = t("what each position sends in iteration {iterations}, in equal shares", { iterations: couplings.length });
+    captions.classes.textContent = t("bars: lengths; {numbers} numbers each", { numbers: response.pose.length });
+    captions.decoder.textContent = t("draws capsule {best}", { best });
     mark(response.capsule);
   }
 

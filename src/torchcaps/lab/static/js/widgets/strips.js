@@ -1,15 +1,21 @@
 // One row for each class, a dot for each vote: to the right how well it agrees, up how much its part sends to the class.
 
-import { numberText, shortNumber, ticks } from "../core/scale.js";
+import { numberText, ticks } from "../core/scale.js";
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 
 const [MIN_WIDTH, FIRST_WIDTH] = [260, 640]; // FIRST_WIDTH until the page has measured it
 const [ROW, HEAD] = [112, 22]; // HEAD: the title of the vertical axes
-const [ABOVE, BELOW] = [20, 10]; // of a row: where the axis of what is sent ends
+const [ABOVE, BELOW] = [25, 10]; // of a row: where the axis of what is sent ends
 const [LEFT, RIGHT, BOTTOM] = [66, 16, 46];
 const RADIUS = 3.2;
-const CROWDED = 5; // equal shares: on a longer axis, the numbers 0 and 1 would lie over each other
+const CROWDED = 5; // equal shares: on a longer axis, the number 0 stands lower, so that it does not lie over the 1
+const LABEL = 96; // pixels that the label of a mean needs beside its line
+
+const REASONS = {
+  em: "The activation also depends on how much a digit gets, so {digits} can lie farther right than {answer} and still lose.",
+  heinsen: "The activation depends only on what each part sends, so {digits} can lie farther right than {answer} and still lose.",
+};
 
 export function createStrips(label) {
   const picture = svg("svg", { class: "strips", role: "img", "aria-label": label });
@@ -36,23 +42,24 @@ export function createStrips(label) {
   function layOut() {
     const { shown, measure, iterations, bounded, range = rangeOf([response]), most = mostOf([response]) } = response;
     limits = range;
+    const answer = answerOf(response);
     const [low, high] = limits;
     const width = Math.max(MIN_WIDTH, element.clientWidth || FIRST_WIDTH);
     const floor = HEAD + shown.length * ROW;
-    limit = width * 0.75;
+    limit = width - RIGHT - LABEL;
     x = (value) => LEFT + Math.max(0, Math.min(1, (value - low) / (high - low || 1))) * (width - LEFT - RIGHT);
     y = (row, shares) => HEAD + (row + 1) * ROW - BELOW - (shares / most) * (ROW - ABOVE - BELOW);
     const axis = svg("g", { class: "grid" }, ...ticks(low, high, width > 500 ? 8 : 5).flatMap((value) => [
       svg("line", { x1: x(value), x2: x(value), y1: HEAD + 8, y2: floor }),
       svg("text", { x: x(value), y: floor + 18, "text-anchor": "middle" }, numberText(value)),
     ]), svg("text", { x: 0, y: 12 }, t("↑ how many times an equal share a part sends")),
-    svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, t(bounded ? "{measure} of vote and capsule →" : "{measure} of the vote under the capsule →", { measure })));
+    svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, bounded ? t("{measure} of vote and capsule →", { measure }) : `${measure} →`));
     rows = shown.map((digit, index) => {
       const dots = iterations[0].agreements[index].map(() => svg("circle", { r: RADIUS }, svg("title", {})));
-      const levels = svg("g", { class: "grid levels" }, ...(most > CROWDED ? [1, most] : [0, 1, most]).map((shares) => svg("text", { x: LEFT - 12, y: y(index, shares) + 4, "text-anchor": "end" }, `${numberText(Number(shares.toFixed(1)))} ×`)));
+      const levels = svg("g", { class: "grid levels" }, ...[0, 1, most].map((shares) => svg("text", { x: LEFT - 12, y: y(index, shares) + (most > CROWDED && shares === 0 ? 10 : 4), "text-anchor": "end" }, `${numberText(Number(shares.toFixed(1)))} ×`)));
       const mean = svg("g", { class: "mean" }, svg("line", { y1: HEAD + index * ROW + 8, y2: HEAD + (index + 1) * ROW - 8 }),
         svg("text", { y: HEAD + index * ROW + 14, x: 6 }));
-      return { digit, dots, mean, element: svg("g", { class: index ? "strip" : "strip best" }, levels,
+      return { digit, dots, mean, element: svg("g", { class: digit === answer ? "strip best" : "strip" }, levels,
         svg("line", { class: "equal", x1: LEFT - 6, x2: width - RIGHT, y1: y(index, 1), y2: y(index, 1) }),
         svg("text", { class: "name", x: 8, y: HEAD + index * ROW + ROW / 2 + 10 }, String(digit)), svg("g", { class: "dots" }, ...dots), mean) };
     });
@@ -73,7 +80,7 @@ export function createStrips(label) {
         });
       });
       mean.style.transform = `translateX(${x(agreement[digit])}px)`;
-      mean.lastChild.textContent = t("mean {value}", { value: shortNumber(agreement[digit]) });
+      mean.lastChild.textContent = t("mean {value}", { value: numberText(agreement[digit], limits[1] - limits[0] < 10 ? 2 : 1).replace(/^−(?=[0.]+$)/, "") });
       const right = x(agreement[digit]) > limit;
       mean.lastChild.setAttribute("text-anchor", right ? "end" : "start");
       mean.lastChild.setAttribute("x", right ? -6 : 6);
@@ -82,7 +89,7 @@ export function createStrips(label) {
     means.hidden = !means.textContent;
     const beyond = agreements.flat().filter((value) => value < limits[0]).length;
     note.hidden = beyond === 0;
-    note.textContent = t("{count} votes are below {low}: their dots are at the left edge.", { count: beyond, low: numberText(limits[0], 0) });
+    note.textContent = t("{count} dots stand at the left edge: their values are below {low}.", { count: beyond, low: numberText(limits[0], 0) });
   }
 
   // As wide as its box, so that texts have their own size.
@@ -101,24 +108,23 @@ export function equalShares({ activation }, share) {
   return share * activation.length;
 }
 
-// What the means of log densities say, and of which digits they lie farther right than that of the answer.
-export function explainMeans({ routing, shown, ...response }, step) {
-  if (response.bounded ?? isBounded(response)) return "";
-  const { activation, agreement } = step;
+// The digit with the highest activation in the last iteration.
+export function answerOf({ iterations }) {
+  const { activation } = iterations.at(-1);
+  return activation.indexOf(Math.max(...activation));
+}
+
+// Why digits can lie farther right than the one with the highest activation; "" if none does.
+export function explainMeans({ routing, shown }, { activation, agreement }) {
   const answer = activation.indexOf(Math.max(...activation));
   const ahead = shown.filter((digit) => agreement[digit] > agreement[answer]);
-  return [
-    t("A mean log density says only how close together the votes lie, each with its weight: the closer, the farther right."),
-    ...(ahead.length ? [t("So {digits} can lie farther right than {answer} and still lose.", { digits: ahead.join(t(" and ")), answer })] : []),
-    routing === "em"
-      ? t("The activation also depends on how much weight a digit gets.")
-      : t("The activation is computed from what each part sends and does not send, with learned weights."),
-  ].join(t(" "));
+  if (!ahead.length || !(routing in REASONS)) return "";
+  return t(REASONS[routing], { digits: ahead.join(t(" and ")), answer });
 }
 
 // Products and cosines of votes have a lower bound, log densities have none.
 export function isBounded({ measure }) {
-  return measure !== "log density";
+  return measure === "scalar product" || measure === "cosine";
 }
 
 // From the lowest to the highest value of responses with one measure. A log density has no lower bound: there the few

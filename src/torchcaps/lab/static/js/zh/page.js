@@ -25,7 +25,7 @@ export default {
   "Vote": "投票",
   "What a part predicts for the pose of a digit or a whole.": "部件对数字或整体的位姿所作的预测。",
   "Send (coupling)": "送出（耦合系数）",
-  "How a part divides its weight among the digits or wholes.": "部件如何把自己的权重分给各个数字或整体。",
+  "How a part divides its vote among the digits or wholes.": "部件如何把自己的投票分给各个数字或整体。",
   "How well a vote fits the capsule that it is for; each routing has its own measure.": "投票与它所投的胶囊有多吻合；每种路由有自己的度量。",
   "Pose": "位姿",
   "The numbers of a capsule that say how a thing is there, such as its place, angle, size or style.": "胶囊中描述事物状态的数，例如位置、角度、大小或写法。",
