@@ -26,7 +26,7 @@ FACTS = {
     "Dynamic routing takes the scalar": "test_a_part_sends_most_to_the_digit_it_agrees_with",
     "EM fits a Gaussian": "test_a_part_sends_most_to_the_digit_it_agrees_with",
     "Each digit has a capsule": "test_capsule_lengths_are_from_0_to_1_and_couplings_start_equal",
-    "Each square of the map": "test_a_square_has_the_color_of_the_digit_it_sends_more_to",
+    "Color: the digit that a place": "test_a_square_has_the_color_of_the_digit_it_sends_more_to",
     "Each point belongs to the nearest": "test_k_means_assigns_each_point_to_the_nearest_mean",
     "Each point is a vote": "test_an_iteration_of_em_shares_the_votes_and_then_fits_the_ellipses",
     "Ellipses along the axes": "test_covariances_have_the_structure_of_their_kind",
@@ -98,7 +98,7 @@ FACTS = {
     "These are the 16 numbers of the longest": "test_the_decoder_draws_from_the_numbers_alone",
     "These are the {count} iterations": "test_the_capsule_that_is_shown_sends_most_to_the_answer",
     "These capsules are another network": "test_compare_opens_with_the_networks_of_attack",
-    "These scores add up to 1": "test_the_scores_of_the_cnn_add_up_to_1",
+    "Line: 0.5. The scores": "test_the_scores_of_the_cnn_add_up_to_1",
     "This digit was drawn for you": "test_each_sentence_holds_for_what_is_shown",
     "Two digits lie over each other": "test_each_capsule_draws_its_own_digit",
     "Two eyes, a nose and a mouth": "test_which_wholes_are_made_of_the_same_parts",
@@ -126,13 +126,17 @@ FACTS = {
     "the two longest; a full bar": "test_a_full_bar_means_certain_for_both_networks",
     "both learned wholes from": "test_the_cnn_is_trained_on_one_whole_per_picture",
     "to the middle of the whole": "test_the_wholes_that_parts_predict_agree",
+    "an answer that is not in": (
+        "test_an_answer_that_is_none_of_the_two_digits_has_no_color_of_theirs"
+    ),
+    "Examples on which one": "test_the_pairs_on_which_one_network_is_right",
     "wrong; two digits of one class": "test_two_digits_of_one_class_are_named_once",
     "each of {capsules} capsules predicts": "test_the_votes_of_a_capsule_make_the_digit_capsules",
     "score {score}, although": "test_faces_open_with_a_scrambled_one",
     "times an equal share after": "test_every_picture_of_values_in_draw_has_its_numbers",
     "lengths at {rows}": "test_every_picture_of_values_in_draw_has_its_numbers",
     "activation {activation} in iteration": "test_twins_show_the_same_digits_on_the_same_axes",
-    "{often} On this input": "test_a_view_opens_with_an_input_on_which_the_networks_differ",
+    "{often} Here they differ": "test_a_view_opens_with_an_input_on_which_the_networks_differ",
     "{count} votes are below {low}": "test_the_dots_of_the_votes_are_apart",
 }
 
