@@ -72,7 +72,7 @@ export async function create(stage) {
 
   const poseCard = card("w8 toy-pose result", t("Pose of this toy"), t("16 numbers, from the capsule of its class"), h("div", { class: "pair" },
     h("div", {}, h("h3", {}, t("How far it moves"), h("span", { class: "soft" }, t("in % of its norm"))), moved.element, movedText),
-    h("div", {}, h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("line: a full turn; orange: now"))), matrix.element)));
+    h("div", {}, h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("line: a full turn; upright stroke: now"))), matrix.element)));
   cnn.verdict.element.classList.add("second");
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(

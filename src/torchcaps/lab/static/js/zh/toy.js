@@ -25,7 +25,7 @@ export default {
   "thick ticks: used in training": "粗刻度：训练中用过",
   "all were used in training": "训练中全部用过",
   "softmax of the logits": "logits 的 softmax",
-  "line: a full turn; orange: now": "曲线：转动一周；橙色：当前位置",
+  "line: a full turn; upright stroke: now": "曲线：转动一周；竖线：当前位置",
   "from {low} to {high} around the ring": "转动一周从 {low} 到 {high}",
   "Accuracy around the ring": "环绕一周的准确率",
   "test toys, not used in training": "测试玩具，训练中未用过",
