@@ -146,12 +146,26 @@ def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) ->
     view = visit.open("toy")
     measured = visit.page.evaluate("fetch('api/toys').then((answer) => answer.json())")["accuracy"]
     chart = view.locator(".toy-accuracy .line-figure")
-    assert axis_numbers(chart, "middle")[0] == 0
+    assert axis_numbers(chart, "middle") == [0, 60, 120, 180, 240, 300]
+    wins = sum(ours["share"] > cnn["share"] for ours, cnn in zip(measured["capsules"], measured["cnn"]))
+    message = view.locator(".toy-accuracy .message").inner_text()
+    assert wins == 18, "in every direction"
+    assert message.startswith(f"The capsules are right more often in {wins} of 18 directions.")
+    models = visit.page.evaluate("fetch('api/status').then((answer) => answer.json())")["models"]
+    small, large = (
+        next(each["num_params"] for each in models if each["id"] == name)
+        for name in ("matrix_capsnet_small-toys", "pooled_cnn-toys")
+    )
+    assert f"{100 * small / large:.0f} % of the CNN's parameters: {small / 1e3:.3g}K against" in message
+    for part in (".ring", ".toy-accuracy", ".toy-seen", ".verdict"):
+        box = view.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= 900, "in the first window"
+    assert [text for text in view.locator(".matrix .cell").all_inner_texts() if text == "−0.00"] == []
     text = chart.locator(".readout").inner_text()
     share = measured["capsules"][1]
     assert text.startswith("20°: the capsules " + f"{100 * share['share']:.1f} % ({100 * share['low']:.1f}–")
     assert f"{measured['count'][1]:,} images" in text
-    visit.response_to("toy", lambda: chart.locator("svg").click(position={"x": 400, "y": 100}))
+    visit.response_to("toy", lambda: chart.locator("svg").click(position={"x": 250, "y": 100}))
     azimuth = view.get_by_role("slider", name="Azimuth").get_attribute("aria-valuenow")
     assert int(azimuth) % 20 == 0
     assert chart.locator(".readout").inner_text().startswith(f"{azimuth}°")

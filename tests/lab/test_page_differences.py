@@ -61,7 +61,11 @@ def counted(visit: Visit, *path: str) -> list[int]:
 )
 def test_the_outcome_over_many_inputs_is_named(visit: Visit, name: str, path: list[str]) -> None:
     view = visit.open(name)
-    assert shown_counts(view) == counted(visit, *path)
+    counts = counted(visit, *path)
+    if name == "overlap":  # also on how many pairs one network alone is right
+        outcomes = visit.page.evaluate("fetch('api/differences').then((answer) => answer.json())")["overlap"]
+        counts = sorted([*counts, outcomes["capsules"] + outcomes["cnn"]])
+    assert shown_counts(view) == counts
     assert visit.errors == []
 
 
@@ -69,7 +73,7 @@ def test_the_outcome_over_many_inputs_is_named(visit: Visit, name: str, path: li
 def test_a_view_opens_with_an_input_on_which_the_networks_differ(visit: Visit, name: str) -> None:
     answer = visit.response_to(name, lambda: visit.open(name))
     view = visit.page.locator(f"#view-{name}")
-    view.get_by_text("On this input they differ.").wait_for()
+    view.get_by_text("Here they differ; the view opens with such an example.").wait_for()
     verdicts = view.locator(".verdict:visible").all_inner_texts()[-2:]
     if name in ("overlap", "toy"):
         wrong = ["correct" not in text or "one of two" in text for text in verdicts]
@@ -91,7 +95,7 @@ def test_the_sentence_follows_the_input(visit: Visit) -> None:
             "both correct" in text or "class count" in text
             for text in view.locator(".verdict").all_inner_texts()
         ]
-        differ = "On this input they differ." in view.locator(".how-often").inner_text()
+        differ = "Here they differ; the view opens with such an example." in view.locator(".how-often").inner_text()
         assert differ == (right[0] != right[1])
 
 
@@ -133,8 +137,14 @@ def test_the_picture_that_both_networks_see_is_shown(visit: Visit) -> None:
     assert np.abs(ink - np.array(sent[-1]["image"])).max() < 0.1
     places = view.get_by_role("img", name="Which digit each place sends more to")
     before = places.evaluate(THUMBNAIL)
-    visit.response_to("overlap", view.get_by_role("button", name="3 and 0").click)
+    answer = visit.response_to("overlap", view.get_by_role("button", name="3 and 0").click)
     assert places.evaluate(THUMBNAIL) != before
+    picture, frame = seen.bounding_box(), view.locator(".map-frame").bounding_box()
+    centers, pixel = answer["capsules"]["field_centers"], picture["width"] / 36
+    assert frame["width"] == pytest.approx(10 * centers["step"] * pixel, abs=2), "the squares of the map"
+    middle = (centers["first"] + 4.5 * centers["step"] + 0.5) * pixel
+    for side, length in (("x", "width"), ("y", "height")):
+        assert frame[side] + frame[length] / 2 == pytest.approx(picture[side] + middle, abs=2)
 
 
 @pytest.mark.parametrize("world", ["shapes", "faces"])
@@ -186,3 +196,9 @@ def test_an_answer_that_is_none_of_the_two_digits_has_no_color_of_theirs(visit: 
     wrong = set(answer["cnn"]["best"]) - labels
     assert len(wrong) == 1
     assert "var(--ink)" in fills[wrong.pop()]
+    keys = view.locator(".miss-key")
+    assert [key.is_visible() for key in keys.all()] == [False, True], "only the CNN is wrong here"
+    ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+    swatch = keys.last.evaluate("key => getComputedStyle(key, '::before').borderTopColor")
+    red, green, blue = (int(visit.page.evaluate(ink)[at : at + 2], 16) for at in (1, 3, 5))
+    assert swatch == f"rgb({red}, {green}, {blue})", "the color of the bar"

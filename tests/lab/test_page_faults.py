@@ -100,12 +100,14 @@ def test_no_identifier_is_shown_before_it_is_asked_for(visit: Visit, name: str) 
 
 def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:
     view = visit.open("overlap")
-    for name, full in (("Capsule lengths", 1.0), ("Scores of the convolutional network", 0.5)):
+    for name in ("Capsule lengths", "Scores of the convolutional network"):
         rows = view.get_by_role("list", name=name).locator("li")
         for row in rows.all():
             width = float(row.locator(".bar i").evaluate("bar => parseFloat(bar.style.width)"))
             value = float(row.locator(".value").inner_text())
-            assert width == pytest.approx(100 * min(1, value / full), abs=1.1)
+            assert width == pytest.approx(100 * value, abs=1.1)
+    bars = view.get_by_role("list", name="Scores of the convolutional network")
+    assert bars.evaluate("bars => bars.style.getPropertyValue('--mark')") == "50%"
 
 
 def test_the_lines_of_the_pose_use_their_own_range(visit: Visit) -> None:
@@ -211,7 +213,7 @@ def test_a_new_pair_is_marked_among_the_examples(visit: Visit) -> None:
 
 def test_the_pairs_on_which_one_network_is_right(visit: Visit) -> None:
     view = visit.open("overlap")
-    row = view.locator(".row", has_text="Only one network is right").get_by_role("button")
+    row = view.locator(".row", has_text="Examples on which one network is wrong").get_by_role("button")
     right = []
     for button in row.all():
         visit.response_to("overlap", button.click)
@@ -227,7 +229,7 @@ def test_least_overlap_shares_the_least_ink(visit: Visit) -> None:
     visit.page.on(
         "request", lambda request: request.url.endswith("overlap") and ink.append(request.post_data_json)
     )
-    visit.response_to("overlap", view.get_by_role("button", name="Least overlap").click)
+    visit.response_to("overlap", view.get_by_role("button", name="Move them apart").click)
     least = np.array(ink[-1]["image"]).sum()
     for _ in range(4):  # any other place has less ink in all, because more of it is shared
         visit.response_to(

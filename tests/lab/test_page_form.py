@@ -86,7 +86,7 @@ def test_verdicts_are_in_sight_and_the_content_starts_high(
             assert inside_window(page, verdict), name
     for name in ("tweak", "votes", "parts", "toy", "clusters", "attack", "compare"):
         answers = visit.open(name).locator(".verdict:visible")
-        number = 2 if name in ("toy", "compare") else 1  # one for each network
+        number = 2 if name in ("parts", "toy", "compare") else 1  # one for each network
         for verdict in answers.all()[:number]:
             assert inside_window(page, verdict), name
     view = visit.open("overlap")

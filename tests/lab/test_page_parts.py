@@ -21,13 +21,15 @@ def wide(browser: Any, lab: str) -> Iterator[Visit]:
 
 def found(view: Any) -> list[str]:
     """The names of the wholes."""
-    words = view.locator(".verdict .big").inner_text().replace(",", " and").split(" and ")
+    words = view.locator(".capsules .big").inner_text().replace(",", " and").split(" and ")
     return sorted(word.strip() for word in words)
 
 
 def test_a_scrambled_whole_is_gone_until_it_is_put_together(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("parts")
     assert found(view) == ["boat", "house"]
+    assert view.locator(".capsules .big").inner_text() == "house and boat", "from left to right"
+    assert view.locator(".tree .node.whole b").all_inner_texts() == ["house", "boat"]
     assert view.locator(".tree .node.group b").all_inner_texts() == ["harbor"]
     assert view.locator(".tree .node.part").count() == 4
     visit.finish("parts")
@@ -62,6 +64,8 @@ def test_shapes_are_added_and_removed(wide: Visit) -> None:
 
 def test_a_shape_can_be_moved_turned_and_scaled(wide: Visit) -> None:
     view = wide.open("parts")
+    sliders = view.locator(".board-column .slider .value")
+    assert sliders.all_inner_texts() == ["", ""], "nothing is selected, so there is no value"
     house = view.locator(".object").first
     before = house.get_attribute("transform")
     box = house.bounding_box()
@@ -71,6 +75,7 @@ def test_a_shape_can_be_moved_turned_and_scaled(wide: Visit) -> None:
     wide.page.mouse.up()
     moved = house.get_attribute("transform")
     assert moved != before
+    assert sliders.all_inner_texts() == ["0°", "0.50"]
     knob = view.locator(".scene .knob")
     box = knob.bounding_box()
     wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -86,7 +91,7 @@ def test_a_shape_can_be_moved_turned_and_scaled(wide: Visit) -> None:
         assert house.get_attribute("transform") != last, key
     wide.response_to("parts", lambda: view.get_by_role("slider", name="Angle").press("Home"))
     assert view.get_by_role("slider", name="Angle").input_value() == "-180"
-    assert "turned by" in view.locator(".tree").inner_text()
+    assert sliders.first.inner_text() == "↻ 180°"
     assert wide.errors == []
 
 
@@ -97,7 +102,7 @@ def test_a_reload_keeps_the_scene(wide: Visit) -> None:
     assert names == ["fish", "robot", "tree"]
     wide.page.reload()
     wide.wait_idle()
-    view.locator(".verdict .big:not(:empty)").wait_for()
+    view.locator(".capsules .big:not(:empty)").wait_for()
     assert found(view) == names
 
 
@@ -111,7 +116,7 @@ def test_a_reload_with_an_old_address_keeps_the_scene(wide: Visit) -> None:
     wide.page.evaluate("old => history.replaceState(null, '', old)", old)
     wide.page.reload()
     wide.wait_idle()
-    view.locator(".verdict .big:not(:empty)").wait_for()
+    view.locator(".capsules .big:not(:empty)").wait_for()
     assert found(view) == names
 
 
@@ -124,23 +129,29 @@ def test_a_link_counts_more_than_what_was_kept(wide: Visit) -> None:
 
 
 def test_pointing_at_the_tree_shows_the_part(wide: Visit) -> None:
+    """Only then the whole that it predicts is drawn: the outlines of all parts would cover each other."""
     view = wide.open("parts")
-    view.locator(".tree .node.part").first.hover()
-    assert view.locator(".seen:not(.dim)").count() == 1
-    view.locator(".tree .node.group").hover()
-    assert view.locator(".seen:not(.dim)").count() == 4
+    outlines = view.locator(".vote path:visible")
+    assert (view.locator(".vote line").count(), outlines.count()) == (4, 0)
+    part, group = view.locator(".tree .node.part").first, view.locator(".tree .node.group")
+    for point in ("hover", "focus"):
+        getattr(part, point)()
+        assert view.locator(".seen:not(.dim)").count() == 1
+        assert outlines.count() == 2, "one whole of two parts"
+        getattr(group, point)()
+        assert view.locator(".seen:not(.dim)").count() == 4
+        assert outlines.count() == 0
 
 
 def test_faces_are_a_world_of_their_own(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("parts")
     visit.response_to("parts", view.get_by_text("Faces", exact=True).click)
     faces = view.locator(".world:not([hidden])")
-    assert found(faces) == ["face"]
     assert faces.locator(".tree .node.part b").all_inner_texts().count("eye") == 2
     visit.response_to("parts", faces.get_by_role("button", name="Same parts").click)
     assert found(faces) == ["bicycle", "boat", "face", "snowman"]
     visit.finish("parts-faces")
-    visit.response_to("parts", faces.get_by_role("button", name="Scramble").click)
+    visit.response_to("parts", faces.get_by_role("button", name="Scramble", exact=True).click)
     assert found(faces) == ["no whole"]
     visit.page.reload()
     visit.wait_idle()
@@ -155,7 +166,8 @@ def test_the_tree_names_the_pose_of_every_part(wide: Visit) -> None:
     for part in answer["parts"]:
         a, b, _, _ = part["pose"]
         angle, size = round(math.degrees(math.atan2(b, a))), math.hypot(a, b)
-        text = f"presence {part['presence']:.2f}, {angle}°, size {size:.2f}".replace("-", "−")
+        turn = f"{'' if angle == 0 else '↺ ' if angle > 0 else '↻ '}{abs(angle)}°"
+        text = f"presence {part['presence']:.2f}, {turn}, size {size:.2f}"
         assert text in shown, (text, shown)
 
 
@@ -168,7 +180,7 @@ def test_the_whole_vanishes_while_the_cnn_names_one(wide: Visit) -> None:
         assert "Its highest score: tree. That is right." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Scramble").click)
         assert found(view) == ["no whole"]
-        assert "Above 0.5: tree, although the capsules found no whole." in cnn.inner_text()
+        assert "Its highest score: tree. The capsules found no whole." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Put together").click)
 
 
@@ -187,27 +199,40 @@ def test_as_many_scores_count_as_there_are_types_of_whole(wide: Visit, scene: st
     answer = wide.response_to("parts", lambda: wide.open(f"parts?scene={scene}"))
     cnn = wide.page.locator("#view-parts").get_by_role("region", name="A CNN on the same picture")
     names = cnn.locator(".bars .name").all_inner_texts()
-    best = [name for _, name in sorted(zip(answer["cnn"], names), reverse=True)][: len(kinds)]
-    if kinds:
-        assert set(cnn.locator(".bars .marked .name").all_inner_texts()) == set(best)
+    best = [name for _, name in sorted(zip(answer["cnn"], names), reverse=True)][: len(kinds) or 1]
+    assert set(cnn.locator(".bars .marked .name").all_inner_texts()) == set(best)
     right = len(kinds & set(best))
     text = cnn.get_by_role("status").inner_text()
     if len(kinds) > 1:
-        assert f"Its {len(kinds)} highest scores, " in text
-        assert f"Right: {right} of {len(kinds)}." in text
+        assert f"Its {len(kinds)} highest scores: " in text
+        assert f"Correct: {right} of {len(kinds)}." in text
         assert all(name in text for name in best)
+        words = wide.page.locator("#view-parts .cnn .words").inner_text()
+        assert words == f"{right} of {len(kinds)} correct"
     elif kinds:
         assert text == f"Its highest score: {best[0]}. That is {'right' if right else 'wrong'}."
     else:
-        assert text.startswith(("No score is above 0.5", "Above 0.5: "))
+        assert text == f"Its highest score: {best[0]}. The capsules found no whole."
 
 
-def test_faces_have_a_cnn_too(wide: Visit) -> None:
-    view = wide.open("parts?world=faces")
+def test_faces_open_with_a_scrambled_one(wide: Visit) -> None:
+    """The contrast is the first thing seen: the capsules find its parts and no face, the CNN names a face."""
+    answer = wide.response_to("parts", lambda: wide.open("parts?world=faces"))
+    view = wide.page.locator("#view-parts")
+    assert sorted(part["name"] for part in answer["parts"]) == ["eye", "eye", "mouth", "nose"]
+    assert found(view) == ["no whole"]
+    assert view.locator(".capsules .words").inner_text() == "4 parts belong to no whole"
+    assert view.locator(".cnn .big").inner_text() == "face"
+    score = f"score {answer['cnn'][0]:.2f}, although the parts are scrambled"
+    assert view.locator(".cnn .words").inner_text() == score
+    assert answer["cnn"][0] > 0.85
     cnn = view.get_by_role("region", name="A CNN on the same picture").locator("visible=true").first
     assert cnn.locator(".bars .name").all_inner_texts() == ["face", "bicycle", "boat", "snowman"]
-    assert "Its highest score: face. That is right." in cnn.inner_text()
     assert "parts_cnn-faces" in cnn.locator(".network").text_content()
+    wide.response_to("parts", view.get_by_role("button", name="Put together").click)
+    assert found(view) == ["face"]
+    assert view.locator(".cnn .verdict").inner_text().split() == ["face", "correct"]
+    assert "Its highest score: face. That is right." in cnn.inner_text()
 
 
 def test_the_scene_and_all_answers_are_in_sight(wide: Visit) -> None:

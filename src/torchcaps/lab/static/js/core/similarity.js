@@ -14,6 +14,13 @@ export function degrees([a, b]) {
   return (Math.atan2(b, a) * 180) / Math.PI;
 }
 
+// An angle in degrees, with an arrow for its direction; above 0 is against the clock.
+export function turnText(angle) {
+  const whole = Math.round(angle);
+  if (whole === 0) return "0°";
+  return whole > 0 ? `↺ ${whole}°` : `↻ ${-whole}°`;
+}
+
 export function scaleOf([a, b]) {
   return Math.hypot(a, b);
 }

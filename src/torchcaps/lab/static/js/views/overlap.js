@@ -3,7 +3,7 @@
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
-import { formatNumber, t } from "../core/i18n.js";
+import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { keepSettings, numberOf, settingsOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
@@ -15,7 +15,8 @@ import { createHowOften } from "../widgets/how_often.js";
 
 const INKS = ["first", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-const GRID = 10; // positions along each side
+const SIZE = 36; // pixels along each side of the picture
+const GRID = 10; // positions along each side of the map
 // Pairs on which one network is right and the other wrong, each of them twice: two examples and their places. The view
 // opens with the first.
 const DIFFERENT = [[75, 29, [5, 4, 6, 3]], [33, 73, [4, 3, 4, 6]], [60, 8, [2, 3, 1, 6]], [24, 1, [1, 6, 2, 4]]];
@@ -27,16 +28,20 @@ export async function create(stage) {
     label: which ? t("Second digit") : t("First digit"),
     onPick: (digit) => { thumbs[which].mark(digit); pair.set(which, digit); },
   }));
-  const seen = figure(createImage({ label: t("What the networks see"), smooth: false }), t("What both networks see: {size} × {size} pixels", { size: 36 }));
+  const seen = figure(createImage({ label: t("What the networks see"), smooth: false }), t("What both networks see: {size} × {size} pixels; frame: the map", { size: SIZE }));
+  const frame = h("i", { class: "map-frame", "aria-hidden": "true" });
+  seen.element.prepend(h("div", { class: "framed" }, seen.element.firstChild, frame));
   const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
   const places = figure(createHeatmap(t("Which digit each place sends more to"), GRID), "");
   const placesText = h("p", { class: "soft small" });
   const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
-  const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network"), max: 0.5 });
+  const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network") });
+  cnnBars.scale(1, 0.5);
+  const misses = [0, 1].map(() => h("p", { class: "soft small key miss-key" }, t("an answer that is not in the picture")));
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
   const howOften = createHowOften(({ overlap }) =>
-    t("Of {count} random pairs, both networks name both digits in {both}, only the capsules do in {capsules}, only the CNN in {cnn}, and neither in {neither}.", overlap));
+    t("Of {count} random pairs, both networks name both digits in {both}, only one does in {one} (capsules {capsules}, CNN {cnn}), and neither in {neither}.", { ...overlap, one: overlap.capsules + overlap.cnn }));
   const conclusion = h("p", { class: "small" });
   getCached("api/differences").then(({ overlap }) => { conclusion.textContent = compareOutcomes(overlap); }, () => {});
   let shown = null;
@@ -48,18 +53,18 @@ export async function create(stage) {
       h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
     h("div", { class: "w12 result" }, howOften.element, conclusion),
     card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
-      h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Least overlap"), pair.separate)),
-      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Only one network is right")), DIFFERENT.map(([one, two, at]) =>
-        button(t("{one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(at); choose(digits[one], digits[two]); }, "small"))),
+      h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Move them apart"), pair.separate)),
+      h("div", { class: "row" }, h("span", { class: "small soft" }, t("Examples on which one network is wrong:")), DIFFERENT.map(([one, two, at]) =>
+        button(t("Show {one} and {two}", { one: digits[one].label, two: digits[two].label }), () => { pair.place(at); choose(digits[one], digits[two]); }, "small"))),
       INKS.map((name, which) => h("div", { class: `digit-choice ${name}` }, pair.handles[which], thumbs[which].element))),
     card("w8 result", t("From one picture to two digits"), t("the two longest capsules"),
       h("div", { class: "overlap-steps" }, seen.element, places.element, single.map((picture) => picture.element)), placesText),
-    card("w4 result", t("Capsules"), t("the two longest; a full bar is a length of 1"),
-      capsuleBars.element, networkLine("capsnet_small", "multimnist").element),
-    card("w4 result", t("CNN"), t("the two highest; a full bar is 0.5"),
-      cnnBars.element, networkLine("capsnet_cnn", "multimnist").element,
-      h("p", { class: "soft small" },
-        t("These scores add up to 1 over all digits, so two digits that are equally certain have at most 0.5 each."))),
+    card("w4 result", t("Capsules"), t("the two longest; a full bar is 1"),
+      capsuleBars.element, misses[0], networkLine("capsnet_small", "multimnist").element),
+    card("w4 result", t("CNN"), t("the two highest; a full bar is 1"),
+      cnnBars.element, misses[1],
+      h("p", { class: "soft small" }, t("Line: 0.5. The scores add up to 1, so two equal scores have at most 0.5 each.")),
+      networkLine("capsnet_cnn", "multimnist").element),
   );
 
   const query = latestOnly("api/overlap", stage, (response, { image, labels }) => {
@@ -77,21 +82,23 @@ export async function create(stage) {
     capsuleBars.update(capsules.lengths, marks(order, labels));
     const cnnOrder = inOrderOf(labels, cnn.best);
     cnnBars.update(cnn.scores, marks(cnnOrder, labels));
+    [order, cnnOrder].forEach((answers, index) => { misses[index].hidden = answers.every((digit) => labels.includes(digit)); });
     showVerdict(capsuleVerdict, labels, order);
     showVerdict(cnnVerdict, labels, cnnOrder);
     howOften.show(isRight(labels, order) !== isRight(labels, cnnOrder));
   }, createNotice(stage));
 
   // Each square in the color of the digit that it sends more to. The square root makes small differences visible.
-  function showPlaces(image, { lead, best, factor, field_centers: centers }, [one, two]) {
+  function showPlaces(image, { lead, best, field_centers: centers }, [one, two]) {
     const sign = best[0] === one ? 1 : -1;
     const cells = lead.map((row) => row.map((value) => sign * Math.sign(value) * Math.sqrt(Math.abs(value))));
     places.draw(image, cells, centers, INKS);
+    frame.style.setProperty("--from", `${((centers.first - centers.step / 2 + 0.5) / SIZE) * 100}%`);
+    frame.style.setProperty("--side", `${((centers.step * GRID) / SIZE) * 100}%`);
     places.caption(t("Which places send more to {one}, which to {two}", { one, two }));
     getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
-      const percent = (part, all) => formatNumber(part / all, { style: "percent" });
-      placesText.textContent = t("Each square of the map has the color of the digit that it sends more to; the stronger, the larger the difference, here at most a factor of {factor}. It sees {size} × {size} pixels, often of both digits: of the squares on ink of one digit alone, {share} send more to that digit, and {clear} of those with at least half the full color (over {pairs} random pairs that the capsules name). The map shows only the middle of the picture.",
-        { factor: factor.toFixed(1), size: centers.size, pairs, share: percent(right, squares), clear: percent(clearRight, clear) });
+      placesText.textContent = t("Color: the digit that a place sends more to; the stronger, the larger the difference. In the {pairs} random pairs that the capsules name, places on ink of one digit alone choose it in {share} of cases (chance: 50 %), and those with at least half the full color in {clear}.",
+        { pairs, share: percent(right, squares), clear: percent(clearRight, clear) });
     }, () => {});
   }
 
@@ -168,4 +175,8 @@ function showVerdict(verdict, labels, predictions) {
   }
   const correct = predictions.filter((digit) => labels.includes(digit)).length;
   verdict.set(both, [t("both wrong"), t("one of two correct"), t("both correct")][correct]);
+}
+
+function percent(part, all) {
+  return `${Math.round((100 * part) / all)} %`;
 }

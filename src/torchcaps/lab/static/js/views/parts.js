@@ -9,7 +9,7 @@ import { createSceneEditor } from "./scene_editor.js";
 const WORLDS = { shapes: "Shapes", faces: "Faces" };
 const HINTS = {
   shapes: "House and boat, fish and ice cream, truck and robot: each pair is made of the same parts.",
-  faces: "Two eyes, a nose and a mouth make a face, a bicycle, a boat or a snowman.",
+  faces: "Two eyes, a nose and a mouth make a face, a bicycle, a boat or a snowman. Scrambled, they make none of them.",
 };
 
 export async function create(stage) {
@@ -21,8 +21,7 @@ export async function create(stage) {
   const choice = createChoices({
     label: t("World"), options: Object.entries(WORLDS).map(([name, label]) => [name, t(label)]), value: current, onChange: open,
   });
-  const hint = h("p", { class: "soft small" });
-  stage.append(h("div", { class: "w12 toolbar" }, choice.element, hint), ...Object.values(panels));
+  stage.append(h("div", { class: "world-choice" }, choice.element), ...Object.values(panels));
 
   function save(world, scene) {
     if (world === current) keep({ world, scene });
@@ -30,12 +29,11 @@ export async function create(stage) {
 
   async function open(world) {
     current = world;
-    hint.textContent = t(HINTS[world]);
     for (const [name, panel] of Object.entries(panels)) panel.hidden = name !== world;
     const given = settingOf("parts", "world", [world], null) ?? (world === "shapes" && !settingsOf("parts").has("world"));
     if (!editors.has(world)) {
       const scene = given ? settingsOf("parts").get("scene") : null;
-      editors.set(world, createSceneEditor(panels[world], world, scene, (text) => save(world, text)));
+      editors.set(world, createSceneEditor(panels[world], world, t(HINTS[world]), scene, (text) => save(world, text)));
     }
     const editor = await editors.get(world);
     if (world === current) shown = editor;

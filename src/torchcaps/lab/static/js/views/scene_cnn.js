@@ -2,6 +2,7 @@
 // wholes its highest scores count, as many as there are types of whole in the scene.
 
 import { card, h } from "../core/dom.js";
+import { createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { createBars } from "../widgets/bars.js";
@@ -11,30 +12,41 @@ import { testedLine } from "../widgets/tested_on.js";
 export function createSceneCnn(world, types, listText) {
   const bars = createBars({ labels: types.map((type) => t(type.name)), label: t("Scores of the CNN") });
   const text = h("p", { class: "soft small", role: "status" });
-  const element = card("result", t("A CNN on the same picture"), t("trained on one whole per picture, never on several"), text, bars.element,
-    h("p", { class: "soft small" }, t("Its scores are a softmax: they add up to 1, so it cannot say that there is no whole.")),
+  const verdict = createVerdict();
+  const answer = h("div", { class: "cnn" }, h("span", { class: "small soft" }, t("CNN")), verdict.element);
+  const element = card("result", t("A CNN on the same picture"), t("both learned wholes from one whole per picture"), text, bars.element,
+    h("p", { class: "soft small" }, t("Its scores add up to 1 (softmax), so it always names a whole.")),
     networkLine("parts_cnn", world).element, testedLine("parts_cnn", world));
 
   // objects: of the scene; those with kind >= 0 and wrong < 0 are wholes that are put together rightly
   function show({ cnn: scores, wholes }, objects) {
-    element.hidden = !scores;
+    for (const shown of [element, answer]) shown.hidden = !scores;
     if (!scores) return;
     const present = new Set(objects.filter(({ kind, wrong }) => kind >= 0 && wrong < 0).map(({ kind }) => kind));
     const order = scores.map((_, kind) => kind).sort((one, two) => scores[two] - scores[one]);
-    const named = present.size ? order.slice(0, present.size) : order.filter((kind) => scores[kind] > 0.5);
+    const named = order.slice(0, present.size || 1);
+    const right = named.filter((kind) => present.has(kind)).length;
     const color = (kind) => (!present.size || present.has(kind) ? "var(--accent)" : "var(--soft)");
     bars.update(scores, Object.fromEntries(named.map((kind) => [kind, color(kind)])));
     const names = listText(named.map((kind) => t(types[kind].name)));
-    const right = named.filter((kind) => present.has(kind)).length;
-    if (!present.size) text.textContent = withoutWhole(named, names, wholes);
-    else if (present.size === 1) text.textContent = right ? t("Its highest score: {names}. That is right.", { names }) : t("Its highest score: {names}. That is wrong.", { names });
-    else text.textContent = t("Its {count} highest scores, as many as there are types of whole here: {names}. Right: {right} of {count}.", { count: present.size, names, right });
+    const values = { names, right, count: present.size, score: scores[named[0]].toFixed(2) };
+    verdict.set(names, explain(values, objects));
+    verdict.element.classList.toggle("plain", right < named.length);
+    text.textContent = describe(values, wholes);
   }
 
-  return { element, show };
+  return { element, answer, show };
 }
 
-function withoutWhole(named, names, wholes) {
-  if (!named.length) return t("No score is above 0.5.");
-  return wholes.length ? t("Above 0.5: {names}.", { names }) : t("Above 0.5: {names}, although the capsules found no whole.", { names });
+function explain({ count, right, score }, objects) {
+  if (count > 1) return t("{right} of {count} correct", { right, count });
+  if (count) return right ? t("correct") : t("wrong");
+  const scrambled = objects.length && objects.every(({ wrong }) => wrong >= 0);
+  return scrambled ? t("score {score}, although the parts are scrambled", { score }) : t("score {score}", { score });
+}
+
+function describe({ names, count, right }, wholes) {
+  if (count > 1) return t("Its {count} highest scores: {names}. Correct: {right} of {count}.", { names, count, right });
+  if (count) return right ? t("Its highest score: {names}. That is right.", { names }) : t("Its highest score: {names}. That is wrong.", { names });
+  return wholes.length ? t("Its highest score: {names}.", { names }) : t("Its highest score: {names}. The capsules found no whole.", { names });
 }

@@ -5,7 +5,7 @@ import { button, card, h, svg } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
-import { between, degrees, matrix, scaleOf } from "../core/similarity.js";
+import { between, degrees, matrix, scaleOf, turnText } from "../core/similarity.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createParseTree } from "../widgets/parse_tree.js";
 import { createBoard, partsOf } from "../widgets/scene_board.js";
@@ -16,7 +16,8 @@ import { createSceneCnn } from "./scene_cnn.js";
 
 const MAX_PARTS = 40;
 const SCRAMBLE_TIME = 900; // milliseconds
-// Kind, x, y, angle and scale of each object; the first scene of a world is the one it opens with.
+// Kind, x, y, angle and scale of each object, and which of its wrong forms it has if it is scrambled; the first scene of
+// a world is the one it opens with. The parts of this face are found, but no whole, while the CNN names a face.
 const PRESETS = {
   shapes: {
     "House and boat": "0_-0.48_0_0_0.5~1_0.42_0_0_0.5",
@@ -25,15 +26,16 @@ const PRESETS = {
     Overlapping: "6_-0.12_0.12_15_0.6~0_0.28_-0.2_-20_0.55",
   },
   faces: {
-    "A face": "0_0_0_0_0.7",
+    "A scrambled face": "0_0_0_-40_0.7_0",
     "Face and bicycle": "0_-0.46_0.3_0_0.5~1_0.45_-0.3_0_0.5",
     "Same parts": "0_-0.5_0.48_15_0.44~1_0.5_0.48_-10_0.44~2_-0.5_-0.48_0_0.44~3_0.5_-0.48_30_0.44",
   },
 };
 const SINGLE = { angle: 0, scale: 0.3 };
 
-// panel: the element to fill; scene: the text of a scene, or null; onScene(text) after every change
-export async function createSceneEditor(panel, world, scene, onScene) {
+// panel: the element to fill; about: what the world has; scene: the text of a scene, or null; onScene(text) after every
+// change
+export async function createSceneEditor(panel, world, about, scene, onScene) {
   const { parts: kinds, wholes: types } = await getCached(`api/shapes?world=${world}`);
   const presets = PRESETS[world];
   const art = createArt(world);
@@ -48,7 +50,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
   const verdict = createVerdict();
   const tree = createParseTree(art, point);
   const input = figure(createImage({ label: t("What the network sees"), resolution: 192, smooth: false }), t("Input: {size} × {size} pixels", { size: 96 }));
-  const angle = createSlider({ label: t("Angle"), min: -180, max: 180, step: 1, value: 0, format: (value) => `${value}°`, onInput: edit });
+  const angle = createSlider({ label: t("Angle"), min: -180, max: 180, step: 1, value: 0, format: turnText, onInput: edit });
   const scale = createSlider({ label: t("Size"), min: 0.2, max: 0.9, step: 0.01, value: 0.45, format: (value) => value.toFixed(2), onInput: edit });
   const scrambleButton = button(t("Scramble"), scramble, "main");
   scrambleButton.dataset.tour = "scramble";
@@ -57,29 +59,31 @@ export async function createSceneEditor(panel, world, scene, onScene) {
   const cnn = createSceneCnn(world, types, listText);
 
   panel.append(
-    card("w8 wide-first scene-card", t("Scene"), t("drag shapes onto the board; dark marks show which way up a shape is"),
-      h("div", { class: "scene-head" }, verdict.element,
-        h("div", { class: "row" }, scrambleButton, button(t("Clear"), () => setObjects([])))),
+    h("div", { class: "result scene-verdicts" }, h("div", { class: "capsules" }, h("span", { class: "small soft" }, t("Capsules")), verdict.element), cnn.answer),
+    card("w8 wide-first scene-card", t("Scene"), about,
       h("div", { class: "scene-row" },
         h("div", { class: "shelf-column" },
+          h("div", { class: "row" }, scrambleButton, button(t("Clear"), () => setObjects([]))),
           h("div", { class: "shelf" },
             types.map((type, kind) => shelfButton(t(type.name), type.parts, () => newWhole(kind))),
             kinds.map((shape, kind) => shelfButton(t(shape.name), [{ kind, pose: [0.8, 0, 0, 0] }], () => newPart(kind)))),
+          h("p", { class: "soft small" }, t("Drag shapes onto the board. Dark marks show which way up a shape is.")),
           h("div", { class: "seen-input" }, input.element)),
         h("div", { class: "board-column" },
-          h("p", { class: "legend" },
+          h("div", { class: "legend" },
             h("span", { class: "key found-key" }, t("part that was found")),
-            h("span", {}, t("The dots of parts that agree lie together.")),
-            h("span", { class: "key vote-key" }, t("the whole that a part predicts, with the places of the other parts; dot: its middle"))),
+            h("span", { class: "key vote-key" }, t("to the middle of the whole that it predicts")),
+            h("span", { class: "key loose-key" }, t("part of no whole")),
+            h("span", {}, t("Dots close together: the parts agree."))),
           board.element,
           h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row" }, hint, removeButton),
           h("div", { class: "row" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
-      card("result", t("What the network found"), t("point at a line to see it"), tree.element),
+      card("result", t("What the capsules found"), t("point at a part: the whole that it predicts, dashed"), tree.element),
       cnn.element,
       card("", t("The capsule network"), "",
-        h("p", { class: "soft small" }, t("Its parts were learned from pictures of loose parts, with their poses; its wholes from one whole per picture.")),
+        h("p", { class: "soft small" }, t("It learned parts from pictures of loose parts, with their poses, and wholes from pictures of one whole.")),
         networkLine("parts_capsnet", world).element, testedLine("parts_capsnet", world))),
   );
 
@@ -89,7 +93,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
     tree.show(next);
     showFound();
     cnn.show(next, objects);
-    const names = next.wholes.map((whole) => t(whole.name));
+    const names = [...next.wholes].sort((one, two) => one.pose[2] - two.pose[2]).map((whole) => t(whole.name));
     const loose = next.parts.filter((part) => part.whole < 0).length;
     verdict.set(names.length ? listText(names) : t("no whole"), describeRest(next, loose));
     verdict.element.classList.toggle("plain", !names.length);
@@ -176,11 +180,11 @@ export async function createSceneEditor(panel, world, scene, onScene) {
 
   function updateControls() {
     const object = board.selected;
+    for (const slider of [angle, scale]) slider.enable(Boolean(object));
     if (object) {
       angle.set(object.angle);
       scale.set(object.scale);
     }
-    for (const slider of [angle, scale]) slider.input.disabled = !object;
     removeButton.disabled = !object;
     const targets = scrambled();
     scrambleButton.disabled = !targets.length;
@@ -259,6 +263,7 @@ export async function createSceneEditor(panel, world, scene, onScene) {
     };
     for (const element of board.element.querySelectorAll("[data-part]")) {
       element.classList.toggle("dim", level !== null && !chosen(element));
+      element.classList.toggle("pointed", level === "part" && chosen(element));
     }
   }
 

@@ -1,10 +1,10 @@
-// View 5: a toy from any viewpoint, recognized by capsules and by a CNN.
+// View 6: a toy from any viewpoint, recognized by capsules and by a CNN.
 
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { networkLine } from "../core/networks.js";
+import { networkLine, sizeText } from "../core/networks.js";
 import { keepSettings, numberOf } from "../core/settings.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
@@ -20,6 +20,10 @@ const TURN_DELAY = 250; // milliseconds
 // A test toy that the capsules name and the CNN does not.
 const FIRST = { category: 3, instance: 0, azimuth: 20, elevation: 45, lighting: 4 };
 const DRAG = 0.8; // degrees per pixel when the picture is dragged
+const TICKS = [0, 60, 120, 180, 240, 300];
+// Each network has one color, in the curves and in its card.
+const COLORS = { capsules: "var(--accent)", cnn: "var(--second)" };
+const NETWORKS = { capsules: ["matrix_capsnet_small", "toys"], cnn: ["pooled_cnn", "toys"] };
 
 export async function create(stage) {
   const toys = await getCached("api/toys");
@@ -51,13 +55,13 @@ export async function create(stage) {
     key, verdict: createVerdict(), bars: createBars({ labels: categories.map((name) => t(name)), label: t("Scores of {network}", { network: names[key] }) }),
   }));
   const accuracy = createLineChart({
-    label: t("Accuracy of both networks for each azimuth"), xTitle: t("azimuth in degrees"), height: 220, format: percent,
+    label: t("Accuracy of both networks for each azimuth"), xTitle: t("azimuth in degrees"), xTicks: TICKS, height: 230, format: percent,
     onPick: (index) => { stop(); ring.set(toys.azimuths[index]); send(); },
   });
   const moved = createBars({
     labels: [t("a full turn"), t("all {count} lightings", { count: toys.lightings.length })], label: t("How far the pose moves"), format: percent,
   });
-  const movedText = h("p", { class: "soft small" });
+  const [movedText, message] = [h("p", { class: "soft small" }), h("p", { class: "message" })];
   const howOften = createHowOften(({ toy }) =>
     t("Of {count} random images of the test set, both networks are right in {both}, only the capsules in {capsules}, only the CNN in {cnn}, and neither in {neither}.", toy));
   let turned = ""; // the toy whose turn is shown, or asked for
@@ -66,25 +70,26 @@ export async function create(stage) {
   let shown = null; // the last request and its response
   let frame = null; // the pending animation frame while rotating
 
-  const poseCard = card("toy-pose result", t("Pose of the toy's class"), t("how far it moves, in % of its norm"), moved.element, movedText,
-    h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("lines: a full turn, each from its lowest to its highest value"))), matrix.element);
+  const poseCard = card("w8 toy-pose result", t("Pose of this toy"), t("16 numbers, from the capsule of its class"), h("div", { class: "pair" },
+    h("div", {}, h("h3", {}, t("How far it moves"), h("span", { class: "soft" }, t("in % of its norm"))), moved.element, movedText),
+    h("div", {}, h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("line: a full turn; upright stroke: now"))), matrix.element)));
+  cnn.verdict.element.classList.add("second");
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, rotate, howOften.element),
     h("div", { class: "w12 result verdicts" }, [[capsules, t("Capsules")], [cnn, t("CNN")]].map(([{ verdict }, name]) =>
       h("div", {}, h("span", { class: "small soft" }, name), verdict.element))),
-    card("toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
-      h("div", { class: "pair" }, eyes.map((eye) => eye.element))),
-    card("toy-turn", t("Azimuth"), trained.azimuths.length < toys.azimuths.length ? t("thick ticks: used in training") : t("all were used in training"), ring.element,
-      instance.element, elevation.element, lighting.element),
-    card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.bars.element,
-      networkLine("matrix_capsnet_small", "toys").element),
-    card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.bars.element,
-      networkLine("pooled_cnn", "toys").element),
+    card("w4 toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
+      h("div", { class: "pair" }, eyes.map((eye) => eye.element)), instance.element, elevation.element, lighting.element),
+    card("w4 toy-turn", t("Azimuth"), trained.azimuths.length < toys.azimuths.length ? t("thick ticks: used in training") : t("all were used in training"), ring.element),
+    card("w4 wide-first toy-accuracy", t("Accuracy around the ring"), t("test toys, not used in training"), message, accuracy.element,
+      h("p", { class: "soft small" }, t("{count} test images for each azimuth. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
+    h("div", { class: "w4 stack" },
+      card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.bars.element, networkLine(...NETWORKS.capsules).element),
+      card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.bars.element, networkLine(...NETWORKS.cnn).element)),
     poseCard,
-    card("w12 toy-accuracy", t("Accuracy around the ring"), t("images of test toys, which were not used in training"), accuracy.element,
-      h("p", { class: "soft small" }, t("Measured on {count} test images for each azimuth, with all elevations and lightings. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
   );
+  showMessage();
   eyes.forEach((eye) => turnByDragging(eye.element.firstChild));
 
   const query = latestOnly("api/toy", stage, (response, body) => {
@@ -97,7 +102,7 @@ export async function create(stage) {
     for (const { key, verdict, bars } of [capsules, cnn]) {
       const { best, scores } = response[key];
       const correct = best === body.category;
-      bars.update(scores, { [best]: correct ? "var(--accent)" : "var(--soft)" });
+      bars.update(scores, { [best]: COLORS[key] });
       verdict.set(t(categories[best]), correct ? t("correct") : t("wrong: it is {label}", { label: t(withArticle(label)) }));
       verdict.element.classList.toggle("wrong", !correct);
     }
@@ -134,6 +139,19 @@ export async function create(stage) {
         azimuth: azimuths[index], capsules: text(measured.capsules[index]), cnn: text(measured.cnn[index]), count: measured.count[index].toLocaleString("en"),
       }),
     });
+  }
+
+  // What the curves say; without the sizes of the networks if one of them is not installed.
+  async function showMessage() {
+    const { capsules: ours, cnn: theirs } = toys.accuracy;
+    const wins = ours.filter(({ share }, index) => share > theirs[index].share).length;
+    message.textContent = t("The capsules are right more often in {wins} of {count} directions.", { wins, count: ours.length });
+    const { models } = await getCached("api/status");
+    const [small, large] = Object.values(NETWORKS).map((key) => models.find(({ id }) => id === key.join("-")));
+    if (!small || !large) return;
+    message.append(t(" "), t("They have {share} of the CNN's parameters: {small} against {large}.", {
+      share: percent(small.num_params / large.num_params), small: await sizeText(small.id), large: await sizeText(large.id),
+    }));
   }
 
   // Sideways: azimuth; up and down: elevation.
@@ -186,8 +204,8 @@ export async function create(stage) {
   }
 
   getCached("api/differences").then(({ poses }) => {
-    movedText.textContent = t("The pose follows more than the turn: light moves it {share} as much as a full turn does. Medians over {count} test toys: {turn} by a turn, {light} by the lightings.", {
-      count: poses.count, share: percent(poses.light / poses.turn), light: percent(poses.light), turn: percent(poses.turn),
+    movedText.textContent = t("The pose changes with the light too, not only with the turn. Medians of {count} test toys: {turn} by a turn, {light} by the lightings.", {
+      count: poses.count, light: percent(poses.light), turn: percent(poses.turn),
     });
   }, () => {});
   ring.set(numberOf("toy", "azimuth", [0, 360], FIRST.azimuth));

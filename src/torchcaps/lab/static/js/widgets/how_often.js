@@ -17,7 +17,7 @@ export function createHowOften(sentence) {
       const differences = await getCached("api/differences").catch(() => null);
       if (mine !== latest || !differences) return;
       const often = sentence(differences);
-      element.textContent = differ ? t("{often} On this input they differ.", { often }) : often;
+      element.textContent = differ ? t("{often} Here they differ; the view opens with such an example.", { often }) : often;
     },
     clear() {
       latest += 1;

@@ -9,9 +9,9 @@ const MIN_SPAN = 0.05; // of the largest value: a range that is smaller would ha
 const KEY = 36; // pixels of the line in a legend: one period of each pattern of dashes, or more
 const DIGIT = 8; // pixels, about the width of a digit
 
-// y: [low, high], or null for the range of the values.
+// y: [low, high], or null for the range of the values; xTicks: the numbers of the axis, or null for round ones.
 // onPick(index), if given: a click or a drag on the chart chooses the nearest value.
-export function createLineChart({ label, xTitle, y: limits = null, height = 200, format = numberText, onPick = null }) {
+export function createLineChart({ label, xTitle, y: limits = null, xTicks = null, height = 200, format = numberText, onPick = null }) {
   const grid = svg("g", { class: "grid" });
   const drawn = svg("g", { class: "lines" });
   const marked = svg("g", { class: "marks" });
@@ -48,7 +48,7 @@ export function createLineChart({ label, xTitle, y: limits = null, height = 200,
         svg("line", { x1: left, x2: width - RIGHT, y1: y(value), y2: y(value) }),
         svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
       ]),
-      ...ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)).flatMap((value) => [
+      ...(xTicks ?? ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value))).flatMap((value) => [
         svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
         svg("text", { x: x(value), y: height - BOTTOM + 19, "text-anchor": "middle" }, numberText(value)),
       ]),

@@ -1,42 +1,44 @@
-// What was found as a tree: groups, wholes, parts; art draws parts, see shape_art.js. Pointing at a node calls onPoint(kind, index), leaving it onPoint(null).
+// What was found as a tree: groups, wholes, parts; art draws parts, see shape_art.js. Pointing at a node or focusing it
+// calls onPoint(kind, index), leaving it onPoint(null).
 
 import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
-import { degrees, scaleOf } from "../core/similarity.js";
+import { degrees, scaleOf, turnText } from "../core/similarity.js";
 
 export function createParseTree(art, onPoint) {
   const element = h("div", { class: "tree-box" });
 
   function node(level, index, name, detail, mark, children) {
-    const row = h("div", { class: `node ${level}` }, mark, h("b", {}, name), h("span", {}, detail));
-    row.addEventListener("pointerenter", () => onPoint(level, index));
-    row.addEventListener("pointerleave", () => onPoint(null, -1));
+    const row = h("button", { type: "button", class: `node ${level}` }, mark, h("b", {}, name), h("span", {}, detail));
+    for (const event of ["pointerenter", "focus"]) row.addEventListener(event, () => onPoint(level, index));
+    for (const event of ["pointerleave", "blur"]) row.addEventListener(event, () => onPoint(null, -1));
     return h("li", {}, row, children.length ? h("ul", {}, children) : null);
   }
 
   function partNode(parts, index) {
     const { kind, name, presence, pose } = parts[index];
     const icon = svg("svg", { viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" }, svg("g", { transform: "scale(1 -1)" }, art.outline(kind)));
-    return node("part", index, t(name), t("presence {presence}, {angle}°, size {size}", numbers(presence, pose)), icon, []);
+    return node("part", index, t(name), t("presence {presence}, {angle}, size {size}", numbers(presence, pose)), icon, []);
   }
 
   function show({ parts, wholes, groups }) {
     const indices = (list) => list.map((_, index) => index);
+    const fromLeft = indices(wholes).sort((one, two) => wholes[one].pose[2] - wholes[two].pose[2]);
     const wholeNode = (index) => {
       const { name, presence, pose } = wholes[index];
       const members = indices(parts).filter((part) => parts[part].whole === index);
-      return node("whole", index, t(name), t("presence {presence}, turned by {angle}°, size {size}", numbers(presence, pose)), null,
+      return node("whole", index, t(name), t("presence {presence}, {angle}, size {size}", numbers(presence, pose)), null,
         members.map((part) => partNode(parts, part)));
     };
     const groupNode = (index) => {
-      const members = indices(wholes).filter((whole) => wholes[whole].group === index);
+      const members = fromLeft.filter((whole) => wholes[whole].group === index);
       return node("group", index, t(groups[index].name), t("presence {presence}", { presence: groups[index].presence.toFixed(2) }), null, members.map(wholeNode));
     };
     const used = new Set(wholes.map((whole) => whole.group));
     const loose = indices(parts).filter((index) => parts[index].whole < 0);
     const tops = [
       ...indices(groups).filter((index) => used.has(index)).map(groupNode),
-      ...indices(wholes).filter((index) => wholes[index].group < 0).map(wholeNode),
+      ...fromLeft.filter((index) => wholes[index].group < 0).map(wholeNode),
       ...(loose.length ? [node("rest", -1, t("loose parts"), "", null, loose.map((index) => partNode(parts, index)))] : []),
     ];
     element.replaceChildren(tops.length ? h("ul", { class: "tree", "aria-label": t("Parse tree") }, tops)
@@ -46,7 +48,7 @@ export function createParseTree(art, onPoint) {
   return { element, show };
 }
 
-// How sure the network is, and the pose: the size is half the width, where the board is 2 wide.
+// How sure the network is, and the pose: angle and size are those of the sliders.
 function numbers(presence, pose) {
-  return { presence: presence.toFixed(2), angle: Math.round(degrees(pose)).toString().replace("-", "−"), size: scaleOf(pose).toFixed(2) };
+  return { presence: presence.toFixed(2), angle: turnText(degrees(pose)), size: scaleOf(pose).toFixed(2) };
 }

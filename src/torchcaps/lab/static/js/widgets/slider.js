@@ -18,8 +18,8 @@ export function createSlider({ label, min, max, step, value, format = String, on
     const zero = Math.max(0, Math.min(1, -input.min / (input.max - input.min || 1)));
     input.style.setProperty("--from", `${Math.min(zero, share) * 100}%`);
     input.style.setProperty("--fill", `${Math.max(zero, share) * 100}%`);
-    shown.textContent = format(now);
-    input.setAttribute("aria-valuetext", format(now));
+    shown.textContent = input.disabled ? "" : format(now); // then it is the value of nothing
+    input.setAttribute("aria-valuetext", shown.textContent);
   }
 
   input.addEventListener("input", () => {
@@ -33,6 +33,10 @@ export function createSlider({ label, min, max, step, value, format = String, on
     input,
     get value() {
       return Number(input.value);
+    },
+    enable(on) {
+      input.disabled = !on;
+      refresh();
     },
     // Shows a mark at this value.
     mark(first) {

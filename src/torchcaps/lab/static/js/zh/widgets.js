@@ -1,7 +1,7 @@
 // Controls and charts that several views use.
 
 export default {
-  "{often} On this input they differ.": "{often}在当前输入上两者不同。",
+  "{often} Here they differ; the view opens with such an example.": "{often}这里两者不同；本页打开时选用的就是这样的例子。",
   "{label}: step back": "{label}：后退一步",
   "{label}: step forward": "{label}：前进一步",
   "{label}: play": "{label}：播放",
