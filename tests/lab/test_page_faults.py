@@ -179,13 +179,14 @@ def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count:
     visit.open("clusters")
     sets = visit.page.evaluate(
         """async (count) => {
-          const { makeSet, SET_NAMES } = await import("/static/js/views/point_sets.js");
+          const { FIRST_SET, makeSet, SET_NAMES } = await import("/static/js/views/point_sets.js");
           const seeds = Array.from({ length: count }, (_, seed) => seed);
-          return SET_NAMES.map((name) => [name, seeds.map((seed) => makeSet(name, seed))]);
+          return [FIRST_SET, ...SET_NAMES].map((name) => [name, seeds.map((seed) => makeSet(name, seed))]);
         }""",
         count,
     )
-    assert len(sets) == 6
+    assert len(sets) == 7
+    (first, _), *sets = sets
     for name, made in sets:
         found = 0
         for seed, points in enumerate(made):
@@ -196,7 +197,11 @@ def test_the_point_sets_are_found_with_the_default_settings(visit: Visit, count:
                 iterations=30,
                 seed=seed,
             )
-            last = clusters.fit(request).iterations[-1]
+            steps = clusters.fit(request).iterations
+            last = steps[-1]
+            if name == first:  # there is something to watch: half of the rise comes after the third iteration
+                values = [step.log_likelihood for step in steps]
+                assert values[2] < (values[0] + values[-1]) / 2 < values[-1] - 0.2, seed
             found += pairs_fit(points["groups"], last) if name == "Pairs" else fits(points["groups"], last)
         assert found == count, (name, found)
 
@@ -293,7 +298,8 @@ def test_the_colors_of_clusters_differ_for_all_eyes(eyes: str) -> None:
 
 def test_clusters_have_different_shapes(visit: Visit) -> None:
     view = visit.open("clusters")
-    shapes = view.locator(".points path").evaluate_all("dots => dots.map(dot => dot.getAttribute('d'))")
+    visit.response_to("clusters", view.get_by_role("button", name="Three blobs").click)
+    shapes = view.locator(".points > path").evaluate_all("dots => dots.map(dot => dot.getAttribute('d'))")
     assert len(set(shapes)) == 3
 
 
