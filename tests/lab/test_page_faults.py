@@ -71,7 +71,7 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
         ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
         ("parts", ["parts_cnn-shapes", "parts_capsnet-shapes"]),
-        ("compare", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
+        ("compare", ["capsnet_small-mnist", "pooled_cnn-mnist"]),
     ],
 )
 def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:
