@@ -15,7 +15,8 @@ pytest_plugins = ["support.browser_fixtures"]
 # How many points lie behind a label.
 COVERED = """plane => {
   const labels = [...plane.querySelectorAll(".names text")].map((one) => one.getBoundingClientRect());
-  return [...plane.querySelectorAll(".points > *")].map((one) => one.getBoundingClientRect()).filter((dot) => {
+  return [...plane.querySelectorAll(".points > *")].filter((one) => {
+    const dot = one.getBoundingClientRect();
     const [x, y] = [dot.x + dot.width / 2, dot.y + dot.height / 2];
     return labels.some((box) => box.left < x && x < box.right && box.top < y && y < box.bottom);
   }).length;
@@ -63,7 +64,7 @@ def test_a_shared_vote_is_a_disk_with_a_slice_for_each_share(visit: Visit) -> No
     disks = view.locator(".points .shared")
     assert disks.count() == len(shared)
     assert view.locator(".points > path").count() == len(step["assignment"]) - len(shared)
-    # The first slice starts at the top, so the middle of the disk is seen from its end at the angle of the share.
+    # The first slice starts at the top and ends at the angle of its share.
     edges = disks.evaluate_all("all => all.map((disk) => disk.firstChild.getAttribute('d'))")
     for edge, shares in zip(edges, shared, strict=True):
         x, y = map(float, re.search(r" 1 (-?[\d.]+),(-?[\d.]+)z", edge).groups())  # type: ignore[union-attr]

@@ -15,7 +15,8 @@ FULL_NAME = """select => {
   const style = getComputedStyle(select);
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = style.font;
-  return pen.measureText(select.selectedOptions[0].text).width + 2 * parseFloat(style.paddingLeft) + 16 <= select.clientWidth;
+  const room = select.clientWidth - 2 * parseFloat(style.paddingLeft) - 16;
+  return pen.measureText(select.selectedOptions[0].text).width <= room;
 }"""
 
 

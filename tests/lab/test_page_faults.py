@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.browser import Visit
+from support.browser import Visit, inside_window
 from support.color_vision import EYES, color_difference
 from torchcaps import lab as lab_package
 from torchcaps.lab.schemas import ClustersRequest
@@ -391,9 +391,17 @@ def test_a_damaged_link_opens_the_page(visit: Visit) -> None:
 def test_tweak_shows_the_length_of_the_numbers(visit: Visit) -> None:
     view = visit.open("tweak")
     words = view.locator(".verdict .words")
+    first = re.fullmatch(r"length (\d\.\d\d)", words.inner_text())
+    assert first, "once, as long as nothing is moved"
+    ends = [float(text.replace("−", "-")) for text in view.locator(".slider-ends span").all_text_contents()]
+    slider = view.get_by_role("slider", name="Dimension 1", exact=True)
+    assert ends == pytest.approx([float(slider.get_attribute(name)) for name in ("min", "max")], abs=0.01)
+    assert inside_window(visit.page, view.get_by_text("Click a picture to set the number."))
+    visit.response_to("tweak", lambda: slider.press("ArrowRight"))
     length = re.search(r"length (\d\.\d\d); in your drawing (\d\.\d\d)", words.inner_text())
     assert length
-    assert float(length[1]) == pytest.approx(float(length[2]), abs=0.03), "sliders have steps"
+    assert length[2] == first[1]
+    assert float(length[1]) == pytest.approx(float(length[2]), abs=0.03)
     for number in (1, 2, 3, 4):
         slider = view.get_by_role("slider", name=f"Dimension {number}", exact=True)
         visit.response_to("tweak", lambda slider=slider: slider.press("End"))  # type: ignore[misc]

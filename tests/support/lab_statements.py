@@ -151,7 +151,7 @@ OTHERS = [
     "Area to draw",
     "CNN with pooling",
     "Capsule network of",
-    "Click a picture",
+    "Look along a row",
     "Color: how much",
     "How many times an",
     "From one picture",

@@ -53,8 +53,8 @@ class DifferencesResponse(Response):
     """Measured once, on inputs that were chosen at random or all of a list.
 
     `overlap` and `toy`: whose answer is right. `attack`, by method: whose prediction the smaller ε changes,
-    `both` at the same. `changes`, by method: how many answers are changed at each ε. `compare`, by method: whose
-    answer an attack with `compare_epsilon` changes.
+    `both` at the same. `changes`, by method: how many answers are changed at each ε. `compare`, by method:
+    whose answer an attack with `compare_epsilon` changes.
     """
 
     overlap: Outcomes

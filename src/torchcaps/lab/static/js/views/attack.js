@@ -78,7 +78,7 @@ export async function create(stage) {
         networkLine(MODELS[key], "mnist").element, verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
         h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element)),
     h("p", { class: "w12 soft small result" },
-      t("No color in the change: the pixel stayed as it was. Blank paper cannot lose ink, and full ink cannot gain any. The full color is a change by ε, so a small ε gives full colors too."), " ",
+      t("No color in the change: the pixel stayed as it was. Blank paper cannot lose ink, and full ink cannot gain any. The full color is a change by ε, so a small ε gives full colors too."), t(" "),
       t("These capsules are another network than in Draw, with shared weights.")),
   );
 
