@@ -227,6 +227,27 @@ def test_a_view_that_failed_to_open_can_be_opened_again(browser: Any, lab: str) 
     page.close()
 
 
+def test_tabs_show_that_they_scroll_and_words_are_beside_the_title(browser: Any, lab: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    visit = Visit(page, lab, "frame")
+    view, tabs = visit.open("clusters"), page.get_by_role("tablist")
+    arrows = "list => ['::before', '::after'].map((edge) => getComputedStyle(list, edge).visibility)"
+    assert tabs.evaluate(arrows) == ["visible", "visible"], "there are more on both sides"
+    for end, expected in (("0", ["hidden", "visible"]), ("list.scrollWidth", ["visible", "hidden"])):
+        tabs.evaluate(f"list => {{ list.scrollLeft = {end}; }}")
+        page.wait_for_function(
+            f"({arrows})(document.querySelector('.tabs')).join() === '{','.join(expected)}'"
+        )
+    button = view.get_by_role("button", name="Words used here")
+    title = view.locator("h1").bounding_box()
+    assert title["y"] <= button.bounding_box()["y"] <= title["y"] + title["height"]
+    button.click()
+    assert inside_window(page, page.get_by_text("What a part predicts for the pose"))
+    assert page.locator(".glossary summary").evaluate("it => it === document.activeElement")
+    assert visit.errors == []
+    page.close()
+
+
 def test_the_url_without_a_hash_opens_draw(browser: Any, lab: str) -> None:
     page = browser.new_page()
     page.goto(lab)

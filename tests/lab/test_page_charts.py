@@ -24,14 +24,26 @@ def axis_numbers(chart: Any, anchor: str) -> list[float]:
     return [float(text.replace("−", "-").rstrip(" %")) for text in texts]
 
 
+def corners(line: Any) -> list[tuple[float, float]]:
+    """The points of a polyline."""
+    numbers = list(map(float, re.findall(r"[\d.]+", line.get_attribute("points"))))
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 def expected_headline(answer: dict[str, Any]) -> str:
-    first = {"Capsules": answer["capsules"]["changes_at"], "CNN": answer["cnn"]["changes_at"]}
+    first = {"the capsules": answer["capsules"]["changes_at"], "the CNN": answer["cnn"]["changes_at"]}
     changed = {name: at for name, at in first.items() if at is not None}
     if not changed:
         return "Neither changes"
-    if len(changed) == 2 and first["Capsules"] == first["CNN"]:
-        return f"Both predictions change at ε = {first['CNN']:.2f}"
+    if len(changed) == 2 and first["the capsules"] == first["the CNN"]:
+        return f"Both change between ε = {' and '.join(before_and_at(answer, 'cnn'))}"
     return f"First to change: {min(changed, key=lambda name: changed[name])}"
+
+
+def before_and_at(answer: dict[str, Any], network: str) -> list[str]:
+    """The last ε that was tried without a change, and the first with one."""
+    at = answer["epsilons"].index(answer[network]["changes_at"])
+    return [f"{value:.2f}" for value in answer["epsilons"][at - 1 : at + 1]]
 
 
 @pytest.mark.parametrize("method", ["FGSM", "PGD"])
@@ -45,7 +57,12 @@ def test_the_headline_names_the_network_that_changes_first(visit: Visit, method:
         assert big == expected_headline(answer)
         for network in ("capsules", "cnn"):
             at = answer[network]["changes_at"]
-            assert f"{answer['epsilons'][-1] if at is None else at:.2f}" in big + words
+            named = (
+                f"{answer['epsilons'][-1]:.2f}"
+                if at is None
+                else " and ".join(before_and_at(answer, network))
+            )
+            assert named in big + words
     assert visit.errors == []
 
 
@@ -61,7 +78,14 @@ def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> Non
         assert axis_numbers(chart, "end") == [0, 0.5, 1] or len(axis_numbers(chart, "end")) >= 4
         marks = chart.locator(".marks text").all_text_contents()
         at = curve["changes_at"]
-        assert marks == ([] if at is None else [f"changes at {at:.2f}"])
+        assert marks == (
+            [] if at is None else ["changes between " + " and ".join(before_and_at(answer, network))]
+        )
+        if at is not None:
+            mark = float(chart.locator(".marks line").get_attribute("x1"))
+            lines = [corners(line) for line in chart.locator("polyline").all()]
+            one, two = (np.interp(mark, *zip(*line)) for line in lines)
+            assert one == pytest.approx(two, abs=0.5), "it stands where the lines cross"
         chart.locator("svg").hover(position={"x": 300, "y": 80})
         text = chart.locator(".readout").inner_text()
         epsilon, score = re.match(r"ε = (.+): \d has ([\d.]+)", text).groups()  # type: ignore[union-attr]
@@ -178,7 +202,7 @@ def test_pairs_are_joined_and_have_two_means(visit: Visit) -> None:
     assert view.get_by_role("radio", name="Rows").is_checked()
     points = len(answer["iterations"][-1]["assignment"])
     assert view.locator(".plane .pair-line").count() == points / 2
-    assert view.locator(".plane .means path").count() == 4
+    assert view.locator(".plane .means .cross").count() == 4
     assert view.locator(".plane .ellipses ellipse").count() == 8, "one and two deviations around each mean"
     ellipses = view.locator(".plane .ellipses ellipse.inner").evaluate_all(
         "all => all.map((one) => [one.getAttribute('rx'), one.getAttribute('ry')].join())"
@@ -204,8 +228,9 @@ def test_the_log_likelihood_has_axes_and_values(visit: Visit) -> None:
     answer = visit.response_to("clusters", lambda: visit.open("clusters"))
     chart = visit.page.locator("#view-clusters .line-figure")
     assert "iteration →" in chart.locator(".axis-name").text_content()
-    assert len(axis_numbers(chart, "middle")) >= 3
-    assert len(axis_numbers(chart, "end")) >= 2
+    numbers, values = axis_numbers(chart, "middle"), [step["log_likelihood"] for step in answer["iterations"]]
+    assert (numbers[0], numbers[-1]) == (1, len(values))
+    assert min(axis_numbers(chart, "end")) <= min(values) <= max(values) <= max(axis_numbers(chart, "end"))
     chart.locator("svg").hover(position={"x": 60, "y": 60})
     text = chart.locator(".readout").inner_text()
     step, value = re.match(r"iteration (\d+): log-likelihood (\S+) per vote", text).groups()  # type: ignore[union-attr]

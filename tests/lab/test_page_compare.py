@@ -1,14 +1,27 @@
 """Compare in the browser: choose a pair and an image, attack both, and turn a toy."""
 
+import re
 from typing import Any
+
+import pytest
 
 from support.browser import Visit
 
 pytest_plugins = ["support.browser_fixtures"]
 
 
+# Whether the name that a select shows fits beside its arrow.
+FULL_NAME = """select => {
+  const style = getComputedStyle(select);
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = style.font;
+  const room = select.clientWidth - 2 * parseFloat(style.paddingLeft) - 16;
+  return pen.measureText(select.selectedOptions[0].text).width <= room;
+}"""
+
+
 def test_a_pair_and_an_attack(visit: Visit) -> None:
-    view = visit.open("compare?a=capsnet_small-mnist&attack=none")
+    view = visit.open("compare")
     cards = view.locator(".compared")
     cards.nth(1).locator(".value").first.wait_for()
     assert cards.count() == 2
@@ -16,15 +29,38 @@ def test_a_pair_and_an_attack(visit: Visit) -> None:
     assert "recipe mnist-capsnet-small" in cards.first.locator(".network").text_content()
     assert cards.first.locator("figure:visible").count() == 2, "there is a reconstruction"
     assert cards.last.locator("figure:visible").count() == 1
+    assert ["no decoder" in card.inner_text() for card in cards.all()] == [False, True]
+    assert re.fullmatch(r"score 0\.\d\d", view.locator(".verdicts .words").first.inner_text())
+    choice = view.locator(".network-choice")
+    widths = [box.bounding_box()["width"] for box in (choice, view.locator(".stage"))]
+    assert widths[0] == pytest.approx(widths[1], abs=1)
+    for select in choice.locator("select").all():
+        assert select.evaluate(FULL_NAME), "the chosen name is not cut"
     slider = view.get_by_role("slider", name="largest change of a pixel")
     assert not slider.is_visible()
     answer = visit.response_to("compare", view.get_by_text("FGSM", exact=True).click)
     assert all(network["attacked"] for network in answer["networks"])
     answer = visit.response_to("compare", lambda: slider.press("End"))
-    assert "ε = 0.50" in cards.last.inner_text()
-    best, after = answer["networks"][1]["best"], answer["networks"][1]["attacked"]["best"]
-    expected = f"{best} → {after}" if best != after else str(best)
-    assert view.locator(".verdicts .big").last.inner_text() == expected
+    label = slider.locator("xpath=../label")
+    assert label.bounding_box()["height"] < 30, "on one line"
+    for card, verdict, network in zip(
+        cards.all(), view.locator(".verdicts > div").all(), answer["networks"], strict=True
+    ):
+        best, after = network["best"], network["attacked"]["best"]
+        expected = f"{best} → {after}" if best != after else str(best)
+        assert verdict.locator(".big").inner_text() == expected
+        named = [network["scores"][best], network["attacked"]["scores"][after]]
+        for score in named:
+            assert f"{score:.2f}" in verdict.locator(".words").inner_text()
+        shares = card.locator(".bar .ghost").evaluate_all(
+            "all => all.map((one) => parseFloat(one.style.width))"
+        )
+        assert shares == pytest.approx([100 * score for score in network["scores"]], abs=0.1), "before"
+        assert "Pale bars: before the attack." in card.inner_text()
+        pictures = card.locator(".pair > :visible").all()
+        assert len(pictures) == 4, "no picture stands alone in its row"
+        picture, bar = (box.bounding_box() for box in (pictures[-1], card.locator(".color-bar")))
+        assert bar["x"] + bar["width"] / 2 == pytest.approx(picture["x"] + picture["width"] / 2, abs=2)
     visit.finish("compare")
 
 
@@ -32,15 +68,16 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
     view = visit.open("compare")
     first, second = view.get_by_label("First network"), view.get_by_label("Second network")
     offered = second.locator("option").all_inner_texts()
-    assert "CNN with dense layers, trained on MultiMNIST" in offered
-    assert len(set(offered)) == len(offered), "names tell networks apart"
-    assert not any("toys" in name for name in offered)
-    assert (
-        "Matrix capsule network with EM routing, trained on toys (stereo pairs)"
-        in view.locator(".toolbar").first.inner_text()
+    groups = second.locator("optgroup").evaluate_all(
+        "all => all.map((group) => [group.label, [...group.children].map((one) => one.textContent)])"
     )
+    assert "CNN with dense layers" in dict(groups)["trained on MultiMNIST"]
+    assert all(len(set(names)) == len(names) for _, names in groups), "names tell networks apart"
+    assert sum(len(names) for _, names in groups) == len(offered)
+    assert "trained on toys" not in dict(groups)
+    assert "trained on toys" in first.locator("optgroup").evaluate_all("all => all.map((one) => one.label)")
     answer = visit.response_to("compare", lambda: first.select_option("matrix_capsnet_small-toys"))
-    assert second.locator("option").all_inner_texts() == ["CNN with pooling, trained on toys"]
+    assert second.locator("option").all_inner_texts() == ["CNN with pooling"]
     assert [network["id"] for network in answer["networks"]] == [
         "matrix_capsnet_small-toys",
         "pooled_cnn-toys",
@@ -51,15 +88,16 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
     visit.finish("compare-toys")
 
 
-def test_compare_opens_with_the_networks_of_attack(visit: Visit) -> None:
-    """ "Compare opens with the same two networks"; both say so with a plain name and the size."""
-    names = [
+def test_compare_opens_with_the_network_of_draw(visit: Visit) -> None:
+    """ "at first the capsule network of Draw and a CNN"; in Attack the capsules are another network."""
+    (draw,), attack, compare = (
         visit.open(name).locator(".network:visible > summary").all_inner_texts()
-        for name in ("attack", "compare")
-    ]
-    assert len(names[0]) == 2
-    assert all("weights" in text for text in names[0])
-    assert names[0] == names[1]
+        for name in ("draw", "attack", "compare")
+    )
+    assert all("weights" in text for text in (draw, *attack))
+    assert compare == [draw, attack[1]]
+    assert attack[0] != draw
+    assert compare[1].startswith("CNN ")
     assert visit.errors == []
 
 
@@ -72,14 +110,14 @@ def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: 
     answer = visit.response_to("compare", view.get_by_role("button", name="7", exact=True).click)
     assert answer["networks"][0]["best"] == 7
     visit.response_to(
-        "compare", lambda: view.get_by_label("Second network").select_option("capsnet_small-mnist")
+        "compare", lambda: view.get_by_label("Second network").select_option("shared_capsnet-mnist")
     )
     page.reload()
     visit.wait_idle()
     view.locator(".compared h2").last.wait_for()
     assert view.locator(".compared h2").all_inner_texts() == [
-        "Capsule network with shared weights, trained on MNIST",
         "Capsule network with dynamic routing, trained on MNIST",
+        "Capsule network with shared weights, trained on MNIST",
     ]
     assert visit.errors == []
     page.close()

@@ -53,9 +53,7 @@ def counted(visit: Visit, *path: str) -> list[int]:
     [
         ("overlap", ["overlap"]),
         ("toy", ["toy"]),
-        ("attack", ["attack", "fgsm"]),
-        ("attack?method=pgd", ["attack", "pgd"]),
-        ("compare", ["compare", "fgsm"]),
+        ("compare?attack=fgsm", ["compare", "fgsm"]),
         ("compare?attack=pgd", ["compare", "pgd"]),
     ],
 )
@@ -69,22 +67,44 @@ def test_the_outcome_over_many_inputs_is_named(visit: Visit, name: str, path: li
     assert visit.errors == []
 
 
-@pytest.mark.parametrize("name", ["overlap", "toy", "attack", "compare"])
+@pytest.mark.parametrize("method", ["fgsm", "pgd"])
+def test_attack_counts_the_answers_that_are_changed(visit: Visit, method: str) -> None:
+    """ "with ε = … changes the capsules' answer for … and the CNN's for …": it follows the slider."""
+    view = visit.open(f"attack?method={method}")
+    measured = visit.page.evaluate("fetch('api/differences').then((answer) => answer.json())")
+    changes, first = measured["changes"][method], measured["attack"][method]
+    slider = view.get_by_role("slider")
+    for key in ("Home", "PageUp", "End"):
+        slider.press(key)
+        at = changes["epsilons"].index(pytest.approx(float(slider.input_value())))
+        numbers = [
+            changes["count"],
+            changes["capsules"][at],
+            changes["cnn"][at],
+            first["cnn"],
+            first["capsules"],
+        ]
+        view.locator(".how-often", has_text=f"ε = {changes['epsilons'][at]:.2f}").wait_for()
+        assert shown_counts(view) == sorted(numbers)
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("name", ["overlap", "toy", "attack"])
 def test_a_view_opens_with_an_input_on_which_the_networks_differ(visit: Visit, name: str) -> None:
     answer = visit.response_to(name, lambda: visit.open(name))
     view = visit.page.locator(f"#view-{name}")
     view.get_by_text("Here they differ; the view opens with such an example.").wait_for()
     verdicts = view.locator(".verdict:visible").all_inner_texts()[-2:]
     if name in ("overlap", "toy"):
+        view.get_by_text("On this input they differ.").wait_for()
         wrong = ["correct" not in text or "one of two" in text for text in verdicts]
         assert sorted(wrong) == [False, True]
-    elif name == "attack":
+    else:
+        view.get_by_text("First to change: the ").wait_for()
         at = answer["epsilons"].index(pytest.approx(float(view.get_by_role("slider").input_value())))
         changed = [answer[key]["after"][at] != answer[key]["before"] for key in ("capsules", "cnn")]
         assert sorted(changed) == [False, True], "at the ε that is chosen first"
         assert ["→" in text for text in verdicts] == changed
-    else:
-        assert sorted("→" in text for text in verdicts) == [False, True]
 
 
 def test_the_sentence_follows_the_input(visit: Visit) -> None:
@@ -95,12 +115,16 @@ def test_the_sentence_follows_the_input(visit: Visit) -> None:
             "both correct" in text or "class count" in text
             for text in view.locator(".verdict").all_inner_texts()
         ]
-        differ = "Here they differ; the view opens with such an example." in view.locator(".how-often").inner_text()
+        differ = (
+            "Here they differ; the view opens with such an example."
+            in view.locator(".how-often").inner_text()
+        )
         assert differ == (right[0] != right[1])
 
 
 def test_compare_names_no_outcome_that_was_not_measured(visit: Visit) -> None:
     view = visit.open("compare")
+    visit.response_to("compare", view.get_by_text("FGSM", exact=True).click)
     shown_counts(view)
     slider = view.get_by_role("slider", name="largest change of a pixel")
     visit.response_to("compare", lambda: slider.press("End"))

@@ -140,7 +140,7 @@ NUMBERS = {
     ),
     "parts": ("level", 7, lambda data: sum(len(data[level]) for level in ("groups", "wholes", "parts"))),
     "toy": ("category", 5, lambda data: len(data["cnn"]["scores"])),
-    "clusters": ("x", 120, lambda data: len(data["points"])),
+    "clusters": ("x", 140, lambda data: len(data["points"])),
     "attack": ("network", 2 * 26, lambda data: 2 * len(data["epsilons"])),
     "compare": ("network", 20, lambda data: sum(len(each["scores"]) for each in data["results"])),
 }

@@ -21,7 +21,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 # Names that are the same in both languages.
 NAMES = "|".join(
     [
-        r"torchcaps|English|CNN|EM|Heinsen|softmax|sigmoid|logits|FGSM|PGD|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete",
+        r"torchcaps|English|CNN|EM|Heinsen|Sabour|Frosst|Hinton|softmax|sigmoid|logits|FGSM|PGD|(?:Multi)?MNIST|API|PNG|CSV|JSON|Ctrl|Delete",
         r"\w+(?:[_-]\w+)+|avx\w*|dev\d*",
     ]
 )
@@ -122,7 +122,10 @@ def test_the_language_switch_keeps_view_settings_and_drawing(browser: Any, lab: 
     overlap = visit.open("overlap")
     visit.response_to("overlap", overlap.get_by_role("button", name="New pair").click)
     address, answer = page.url, overlap.locator(".bars .value").all_inner_texts()
-    page.get_by_role("button", name="中文").click()
+    switch = page.get_by_role("button", name="中文")
+    assert switch.inner_text().startswith("ZH"), "there may be no font for the Chinese name"
+    assert switch.locator("span").get_attribute("lang") == "zh-CN"
+    switch.click()
     page.get_by_role("heading", name="分开两个数字").wait_for()
     visit.wait_idle()
     assert page.locator("html").get_attribute("lang") == "zh-CN"

@@ -145,7 +145,7 @@ def test_clusters(visit: Visit) -> None:
     visit.response_to("clusters", lambda: plane.press("Enter"))
     assert headline(view) == f"{count + 2} votes"
     visit.response_to("clusters", view.get_by_role("button", name="A cross").click)
-    crosses = view.locator(".means path")
+    crosses = view.locator(".means .cross")
     last = crosses.first.get_attribute("d")
     view.get_by_role("slider", name="Iteration", exact=True).press("Home")
     assert crosses.first.get_attribute("d") != last, "the means move"

@@ -25,6 +25,7 @@ from torchcaps.data.worlds.toys.table import (
 from torchcaps.lab.examples import load_examples
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.schemas import (
+    AttackChanges,
     AttackRequest,
     CompareRequest,
     DifferencesResponse,
@@ -43,7 +44,7 @@ from torchcaps.models import list_pretrained
 FILE = Path(__file__).parent / "assets" / "differences.json"
 PAIRS, VIEWS = 200, 2000
 CLEAR = 0.25  # the page shows the square root, so this is half of the full color
-COMPARED = tuple("-".join(key) for key in (attack.CAPSULES, attack.CNN))
+COMPARED = (("capsnet_small", "mnist"), attack.CNN)  # the networks that Compare opens with
 EPSILON = 0.1
 # One letter for each input: it holds for both networks, the capsules alone, the CNN alone, or neither.
 LETTERS = {(True, True): "b", (True, False): "c", (False, True): "n", (False, False): "-"}
@@ -53,7 +54,7 @@ NETWORKS = (
     toy.CAPSULES,
     toy.CNN,
     attack.CAPSULES,
-    attack.CNN,
+    *COMPARED,
 )
 
 
@@ -132,14 +133,21 @@ def toy_outcomes(store: ModelStore) -> Iterator[str]:
         yield LETTERS[answer.capsules.best == request.category, answer.cnn.best == request.category]
 
 
-def attack_outcomes(store: ModelStore, method: str) -> Iterator[str]:
-    """Whose prediction the smaller ε changes: all digits of the page."""
+def attack_changes(store: ModelStore, method: str) -> Iterator[str]:
+    """Whose prediction is another one, a letter for each ε: all digits of the page."""
     for digit in load_examples().digits:
         request = AttackRequest(image=digit.image, method=method)  # type: ignore[arg-type]
         answer = attack.attack(store, request)
-        one, two = answer.capsules.changes_at, answer.cnn.changes_at
-        first = min((at for at in (one, two) if at is not None), default=-1.0)
-        yield LETTERS[one == first, two == first]
+        one, two = answer.capsules, answer.cnn
+        yield "".join(
+            LETTERS[now != one.before, then != two.before] for now, then in zip(one.after, two.after)
+        )
+
+
+def attack_outcomes(store: ModelStore, method: str) -> Iterator[str]:
+    """Whose prediction the smaller ε changes."""
+    for letters in attack_changes(store, method):
+        yield next((letter for letter in letters if letter != "-"), "-")
 
 
 def compare_outcomes(store: ModelStore, method: str) -> Iterator[str]:
@@ -147,7 +155,7 @@ def compare_outcomes(store: ModelStore, method: str) -> Iterator[str]:
     for digit in load_examples().digits:
         image = PackedImage.of(torch.tensor([digit.image]))
         request = CompareRequest(
-            networks=list(COMPARED),
+            networks=["-".join(key) for key in COMPARED],
             image=image,
             attack=method,  # type: ignore[arg-type]
             epsilon=EPSILON,
@@ -191,6 +199,7 @@ def measure(store: ModelStore) -> dict[str, Any]:
     return {
         "sha256": weights_of(),
         **{name: "".join(outcomes(store)) for name, outcomes in MEASUREMENTS.items()},
+        "changes": {method: list(attack_changes(store, method)) for method in attack.EPSILONS},
         "places": vote_places(store),
         "poses": list(pose_moves(store)),
     }
@@ -206,6 +215,21 @@ def count_outcomes(letters: str) -> Outcomes:
     return Outcomes(count=len(letters), both=both, capsules=capsules, cnn=cnn, neither=neither)
 
 
+def count_changes(letters: list[str], method: str) -> AttackChanges:
+    """How many answers are changed at each ε, from the letters of each digit.
+
+    >>> count_changes(["-cb", "--n"], "fgsm").cnn
+    [0, 0, 2]
+    """
+    columns = list(zip(*letters))
+    return AttackChanges(
+        count=len(letters),
+        epsilons=attack.EPSILONS[method],
+        capsules=[column.count("b") + column.count("c") for column in columns],
+        cnn=[column.count("b") + column.count("n") for column in columns],
+    )
+
+
 def load_differences() -> DifferencesResponse:
     """What was measured.
 
@@ -219,6 +243,7 @@ def load_differences() -> DifferencesResponse:
         overlap=counted["overlap"],
         toy=counted["toy"],
         attack={method: counted[f"attack {method}"] for method in ("fgsm", "pgd")},
+        changes={method: count_changes(letters, method) for method, letters in measured["changes"].items()},
         compare={method: counted[f"compare {method}"] for method in ("fgsm", "pgd")},
         places=VotePlaces(**measured["places"]),
         compare_epsilon=EPSILON,

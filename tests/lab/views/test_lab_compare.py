@@ -45,6 +45,7 @@ def test_each_network_says_what_it_says_alone(
         np.testing.assert_allclose(answer["scores"], network.shown_scores(output)[0], atol=2e-4)
         assert answer["scores"][answer["best"]] == max(answer["scores"])
         assert (answer["reconstruction"] is not None) is network.info().decoder
+        assert not (network.info().decoder and "cnn" in name), "a CNN has no decoder"
         if network.scores == "softmax":
             assert sum(answer["scores"]) == pytest.approx(1, abs=1e-3)
 

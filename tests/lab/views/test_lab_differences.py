@@ -32,6 +32,25 @@ def test_the_outcomes_are_those_of_the_networks(trained: ModelStore, name: str) 
     assert sum(one != two for one, two in zip(again, MEASURED[name])) <= 1, (again, MEASURED[name][:SOME])
 
 
+@pytest.mark.parametrize("method", ["fgsm", "pgd"])
+def test_the_changed_answers_are_those_of_the_networks(
+    trained: ModelStore, client: TestClient, method: str
+) -> None:
+    letters = MEASURED["changes"][method]
+    again = list(islice(differences.attack_changes(trained, method), SOME))
+    off = sum(one != two for new, old in zip(again, letters) for one, two in zip(new, old))
+    assert off <= SOME // 4, "almost ties"
+    shown = client.get("/api/differences").json()["changes"][method]
+    assert shown["count"] == len(letters)
+    for network, letter in (("capsules", "c"), ("cnn", "n")):
+        for at, count in enumerate(shown[network]):
+            assert count == sum(each[at] in ("b", letter) for each in letters)
+    assert (
+        "".join(next((one for one in each if one != "-"), "-") for each in letters)
+        == MEASURED[f"attack {method}"]
+    )
+
+
 def test_the_page_gets_the_counts(client: TestClient) -> None:
     counts = client.get("/api/differences").json()
     shown = {

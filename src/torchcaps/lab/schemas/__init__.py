@@ -8,7 +8,13 @@ from torchcaps.lab.schemas.compare import (
     ExampleInput,
     InputsResponse,
 )
-from torchcaps.lab.schemas.differences import DifferencesResponse, Outcomes, PoseMoves, VotePlaces
+from torchcaps.lab.schemas.differences import (
+    AttackChanges,
+    DifferencesResponse,
+    Outcomes,
+    PoseMoves,
+    VotePlaces,
+)
 from torchcaps.lab.schemas.images import PackedImage
 from torchcaps.lab.schemas.parts import (
     FoundGroup,
@@ -84,6 +90,7 @@ from torchcaps.lab.schemas.run import (
 __all__ = [
     "DIGIT_SIZE",
     "NUM_CLASSES",
+    "AttackChanges",
     "AttackCurve",
     "AttackRequest",
     "AttackResponse",

@@ -40,17 +40,28 @@ class PoseMoves(Response):
     light: float
 
 
+class AttackChanges(Response):
+    """For how many of `count` digits an attack with each ε changes the answer of each network."""
+
+    count: int
+    epsilons: list[float]
+    capsules: list[int]
+    cnn: list[int]
+
+
 class DifferencesResponse(Response):
     """Measured once, on inputs that were chosen at random or all of a list.
 
     `overlap` and `toy`: whose answer is right. `attack`, by method: whose prediction the smaller ε changes,
-    `both` at the same. `compare`, by method: whose answer an attack with `compare_epsilon` changes.
+    `both` at the same. `changes`, by method: how many answers are changed at each ε. `compare`, by method:
+    whose answer an attack with `compare_epsilon` changes.
     """
 
     overlap: Outcomes
     places: VotePlaces
     toy: Outcomes
     attack: dict[str, Outcomes]
+    changes: dict[str, AttackChanges]
     compare: dict[str, Outcomes]
     compare_epsilon: float
     poses: PoseMoves

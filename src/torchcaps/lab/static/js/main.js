@@ -2,6 +2,7 @@
 
 import { ConnectionError, get, reportError, RETRY_DELAY } from "./core/api.js";
 import { beginBusy, endBusy } from "./core/feedback.js";
+import { connectGlossary } from "./core/glossary.js";
 import { connectLanguageButton, loadLanguage, t } from "./core/i18n.js";
 import { hasNewSettings, showSettings } from "./core/settings.js";
 import { connectShareButton, takeSharedDrawing } from "./core/share.js";
@@ -98,6 +99,7 @@ async function showVersion() {
 await loadLanguage();
 connectShareButton(document.getElementById("share"));
 connectLanguageButton(document.getElementById("language"));
+connectGlossary(document.querySelector(".glossary"));
 connectSaveMenu(document.getElementById("save"), () => ({ name: current, view: views.get(current) }));
 document.addEventListener(START, async () => (await import("./tour/tour.js")).startTour({ open, close, visible: () => current }));
 listen(show);

@@ -59,8 +59,11 @@ function translatePage() {
 // this tab's storage.
 export function connectLanguageButton(button) {
   const other = language() === "zh" ? "en" : "zh";
-  button.textContent = { en: "English", zh: "中文" }[other];
-  button.lang = LOCALES[other];
+  // With the letters of the language too: a computer may have no Chinese font.
+  const name = document.createElement("span");
+  name.lang = LOCALES[other];
+  name.textContent = { en: "English", zh: "中文" }[other];
+  button.replaceChildren(...(other === "zh" ? ["ZH"] : []), name);
   button.addEventListener("click", () => {
     try {
       localStorage.setItem(KEY, other);

@@ -64,6 +64,10 @@ function compact(size) {
   return formatNumber(size, { notation: "compact", maximumSignificantDigits: 3 });
 }
 
+export function trainedOn(network) {
+  return network.id === "run" ? t("your run") : t("trained on {data}", { data: dataName(network.data) });
+}
+
 // With the images that it was trained on, which tell networks of one kind apart.
 export function fullName(network) {
   return network.id === "run" ? t("your run") : t("{network}, trained on {data}", { network: networkName(network), data: dataName(network.data) });

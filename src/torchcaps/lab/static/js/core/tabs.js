@@ -35,10 +35,19 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   document.getElementById("stage").focus();
 });
 
+// Where tabs are hidden at an edge, the style of the list shows an arrow.
+function markHidden(list) {
+  list.classList.toggle("more-left", list.scrollLeft > 2);
+  list.classList.toggle("more-right", list.scrollLeft + list.clientWidth < list.scrollWidth - 2);
+}
+
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
 export function listen(onChange) {
-  document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
+  const list = document.querySelector('[role="tablist"]');
+  list.addEventListener("scroll", () => markHidden(list), { passive: true });
+  new ResizeObserver(() => markHidden(list)).observe(list);
+  list.addEventListener("keydown", (event) => {
     const focused = tabs.indexOf(document.activeElement);
     let next = null;
     if (event.key in STEPS) next = (focused + STEPS[event.key] + tabs.length) % tabs.length;

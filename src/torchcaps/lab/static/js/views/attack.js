@@ -31,8 +31,8 @@ export async function create(stage) {
   const names = { capsules: t("Capsules"), cnn: t("CNN") };
   const hints = { capsules: t("lengths, each from 0 to 1"), cnn: t("one sigmoid per class, each from 0 to 1") };
   const epsilon = createSlider({
-    label: t("ε, the maximum change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.12),
-    format: (value) => t("{value} (a pixel goes from 0 to 1)", { value: value.toFixed(2) }), onInput: () => { keep(); draw(); },
+    label: t("ε, the largest change of a pixel"), min: 0, max: MAX, step: 0.01, value: numberOf("attack", "epsilon", [0, MAX], 0.12),
+    format: (value) => value.toFixed(2), onInput: () => { keep(); draw(); },
   });
   const method = createChoices({
     label: t("Attack"), options: METHODS, value: settingOf("attack", "method", METHODS.map(([key]) => key), "fgsm"), onChange: send,
@@ -45,7 +45,7 @@ export async function create(stage) {
   const networks = Object.keys(names).map((key) => ({
     key,
     attacked: figure(createImage({ label: t("Attacked image for {network}", { network: names[key] }) }), t("Attacked image")),
-    change: figure(createImage({ label: t("Change of each pixel"), smooth: false }), t("Change, amplified")),
+    change: figure(createImage({ label: t("Change of each pixel"), smooth: false }), t("Change: purple more ink, green less")),
     bar: createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true }),
     verdict: createVerdict(),
     chart: createLineChart({
@@ -54,8 +54,15 @@ export async function create(stage) {
     }),
     bars: createBars({ labels: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], label: t("Scores of {network} under attack", { network: names[key] }) }),
   }));
-  const howOften = createHowOften((differences) => t("Of {count} test digits, {attack} changes the CNN's prediction at a smaller ε for {cnn}, that of the capsules for {capsules}, both at the same ε for {both}, and neither up to {last} for {neither}.",
-    { ...differences.attack[shown.method], attack: shown.method.toUpperCase(), last: shown.response.epsilons.at(-1).toFixed(2) }));
+  const howOften = createHowOften(({ attack, changes }) => {
+    const { count, epsilons, capsules, cnn } = changes[shown.method];
+    const at = nearest(epsilons, epsilon.value);
+    return [
+      t("Of {count} test digits, {attack} with ε = {epsilon} changes the capsules' answer for {capsules} and the CNN's for {cnn}.",
+        { count, attack: shown.method.toUpperCase(), epsilon: epsilons[at].toFixed(2), capsules: capsules[at], cnn: cnn[at] }),
+      t("The CNN changes first for {cnn} of them, the capsules for {capsules}.", attack[shown.method]),
+    ].join(t(" "));
+  });
   let chosen = settingOf("attack", "input", [DRAWN, ...offered.keys()], null); // "drawing", the number of an offered digit, or null until one is chosen
   let version = -1;
   let shown = null; // { response, image, images: { capsules, cnn } }
@@ -71,7 +78,8 @@ export async function create(stage) {
         networkLine(MODELS[key], "mnist").element, verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
         h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element)),
     h("p", { class: "w12 soft small result" },
-      t("These capsules are another network than in Draw, with shared weights. Compare opens with the same two networks. Purple: ink was added; green: ink was removed. Changes are shown relative to ε, so a small ε gives full colors too.")),
+      t("No color in the change: the pixel stayed as it was. Blank paper cannot lose ink, and full ink cannot gain any. The full color is a change by ε, so a small ε gives full colors too."), t(" "),
+      t("These capsules are another network than in Draw, with shared weights.")),
   );
 
   const notice = createNotice(stage);
@@ -83,13 +91,12 @@ export async function create(stage) {
     const step = response.epsilons[1];
     epsilon.input.step = step;
     epsilon.set(Math.round(epsilon.value / step) * step);
-    const { big, words } = describeFirst(response, names);
+    const { big, words } = describeFirst(response);
     headline.set(big, words);
     headline.element.classList.add("plain"); // orange is for what is right or leads; here a network gives way first
     explanation.textContent = body.method === "fgsm"
       ? t("FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.", { step })
       : t("PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.", { count: response.steps, step });
-    howOften.show(response.capsules.changes_at !== response.cnn.changes_at);
     draw();
   }, notice);
 
@@ -98,6 +105,7 @@ export async function create(stage) {
     const { response, image, images } = shown;
     const { epsilons } = response;
     const at = nearest(epsilons, epsilon.value);
+    howOften.show(false); // the headline says which network changes first here
     for (const { key, attacked, change, bar, verdict, chart, bars } of networks) {
       const { before, after, scores, changes_at: changesAt } = response[key];
       const rivals = scores.map((row) => strongest(row, before));
@@ -117,7 +125,10 @@ export async function create(stage) {
           { name: t("first prediction, {digit}", { digit: before }), values: scores.map((row) => row[before]), kind: "one" },
           { name: t("strongest other digit"), values: rivals.map(({ score }) => score), kind: "two" },
         ],
-        marks: changesAt === null ? [] : [{ x: changesAt, text: t("changes at {epsilon}", { epsilon: changesAt.toFixed(2) }) }],
+        marks: changesAt === null ? [] : [{
+          x: crossing(epsilons, scores.map((row, index) => row[before] - rivals[index].score), epsilons.indexOf(changesAt)),
+          text: t("changes between {low} and {high}", between(epsilons, changesAt)),
+        }],
         describe: (index) => t("ε = {epsilon}: {before} has {score}, {rival} has {second}", {
           epsilon: epsilons[index].toFixed(2), before, score: scores[index][before].toFixed(2),
           rival: rivals[index].digit, second: rivals[index].score.toFixed(2),
@@ -172,23 +183,36 @@ export async function create(stage) {
 }
 
 // Which network changes its prediction first.
-function describeFirst({ epsilons, capsules, cnn }, names) {
+function describeFirst({ epsilons, capsules, cnn }) {
   const [one, two] = [capsules.changes_at, cnn.changes_at];
   const text = (value) => value.toFixed(2);
   if (one === null && two === null) {
     return { big: t("Neither changes"), words: t("No prediction changes up to ε = {last}.", { last: text(epsilons[epsilons.length - 1]) }) };
   }
-  if (one === two) return { big: t("Both predictions change at ε = {one}", { one: text(one) }), words: "" };
+  if (one === two) return { big: t("Both change between ε = {low} and {high}", between(epsilons, one)), words: "" };
   const capsulesFirst = two === null || (one !== null && one < two);
   const [first, later] = capsulesFirst ? [one, two] : [two, one];
-  const [network, other] = capsulesFirst ? [names.capsules, names.cnn] : [names.cnn, names.capsules];
-  const values = { network, other, first: text(first), last: text(epsilons[epsilons.length - 1]) };
+  const [network, other] = capsulesFirst ? [t("the capsules"), t("the CNN")] : [t("the CNN"), t("the capsules")];
+  const values = { network, other, ...between(epsilons, first), last: text(epsilons[epsilons.length - 1]) };
   return {
     big: t("First to change: {network}", values),
     words: later === null
-      ? t("For this digit, {network} changes its prediction at ε = {first}, {other} does not up to {last}.", values)
-      : t("For this digit, {network} changes its prediction at ε = {first}, {other} at {later}.", { ...values, later: text(later) }),
+      ? t("For this digit, the answer of {network} changes between ε = {low} and {high}, that of {other} not up to {last}.", values)
+      : t("For this digit, the answer of {network} changes between ε = {low} and {high}, that of {other} between {from} and {to}.",
+        { ...values, from: between(epsilons, later).low, to: between(epsilons, later).high }),
   };
+}
+
+// The last ε that was tried without a change, and the first with one, as texts.
+function between(epsilons, changesAt) {
+  const [low, high] = [epsilons[epsilons.indexOf(changesAt) - 1], changesAt].map((value) => value.toFixed(2));
+  return { low, high };
+}
+
+// Where the two lines of the chart cross: `lead` is positive before `index` and not at it.
+function crossing(epsilons, lead, index) {
+  const [before, after] = [lead[index - 1], lead[index]];
+  return epsilons[index - 1] + (epsilons[index] - epsilons[index - 1]) * (before / (before - after || 1));
 }
 
 function nearest(values, wanted) {

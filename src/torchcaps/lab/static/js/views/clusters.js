@@ -11,7 +11,7 @@ import { createLineChart } from "../widgets/line_chart.js";
 import { createPlane } from "../widgets/plane.js";
 import { createPlayer } from "../widgets/player.js";
 import { createSlider } from "../widgets/slider.js";
-import { makeSet, packPoints, SET_NAMES, unpackPoints } from "./point_sets.js";
+import { FIRST_SET, makeSet, packPoints, SET_NAMES, unpackPoints } from "./point_sets.js";
 
 const KINDS = [
   ["full", "Full"], ["diagonal", "Diagonal"], ["spherical", "Spherical"], ["fixed", "Fixed σ"], ["rows", "Rows"], ["kmeans", "k-means"],
@@ -45,9 +45,12 @@ export function create(stage) {
   const happened = h("p", { class: "small" });
   const key = (text, ...marks) => h("span", {}, svg("svg", { viewBox: "0 0 26 14", "aria-hidden": "true" }, ...marks), text);
   const rings = key(t("Ellipses: one and two standard deviations"), svg("ellipse", { cx: 13, cy: 7, rx: 6, ry: 3 }), svg("ellipse", { cx: 13, cy: 7, rx: 12, ry: 6, class: "outer" }));
+  const slices = key(t("Divided disk: a vote that several capsules share; each slice is a share"), svg("circle", { cx: 13, cy: 7, r: 6 }), svg("path", { d: "M13 7V1A6 6 0 0 1 13 13z", class: "dot" }));
   const legend = h("p", { class: "plane-key soft small" },
     key(t("Point: one vote; color and shape: its capsule"), svg("circle", { cx: 6, cy: 7, r: 4, class: "dot" }), svg("rect", { x: 15, y: 3, width: 8, height: 8, class: "dot" })),
-    key(t("Cross: the mean of its votes, the capsule's pose"), svg("path", { d: "M7 7h12M13 1v12" })), rings);
+    slices,
+    key(t("Cross: the mean of its votes, the capsule's pose"), svg("path", { d: "M7 7h12M13 1v12" })),
+    key(t("Line: the way of the mean since iteration 1"), svg("path", { d: "M1 11L12 4L25 7", class: "path" })), rings);
   const kind = createChoices({ label: t("Covariance of the clusters"), options: KINDS.map(([name, label]) => [name, t(label)]), value: settingOf("clusters", "kind", Object.keys(DESCRIPTIONS), "full"), onChange: kindChanged });
   const clusters = createSlider({ label: t("Parent capsules"), min: 1, max: 8, step: 1, value: numberOf("clusters", "clusters", [1, 8], 3), onInput: refit });
   const sigma = createSlider({
@@ -58,8 +61,8 @@ export function create(stage) {
 
   stage.append(
     h("div", { class: "w12 toolbar" }, h("span", { class: "small soft" }, t("Method")), kind.element, description),
-    card("w8 wide-first", t("Votes and parent capsules"), t("click to add a vote"), h("div", { class: "row between" }, verdict.element, player.element), happened, legend, plane.element,
-      h("p", { class: "soft small" }, t("The code is that of EM and k-means routing, where votes have more than two numbers. Of twelve starts, the best fit is shown. Dynamic routing is not in this plane: it compares by the scalar product, not by the distance."))),
+    card("w8 wide-first plane-card", t("Votes and parent capsules"), t("click to add a vote"), h("div", { class: "row between" }, verdict.element, player.element), happened, plane.element, legend,
+      h("p", { class: "soft small" }, t("The code is that of EM and k-means routing. In a network, votes have more than two numbers, and a part makes another vote for each parent; here its vote is the same for all. Of twelve starts, the best fit is shown."))),
     card("w4 wide-first", t("Settings"), null,
       clusters.element, sigma.element, iterations.element,
       h("div", { class: "row" }, button(t("New start"), restart, "main"), button(t("Undo"), undo), button(t("Clear"), clear)),
@@ -93,11 +96,12 @@ export function create(stage) {
     const step = steps[index] ?? null;
     const fits = step?.assignment.length === points.length;
     const sizes = fits ? clusterSizes(step, points.length) : [];
-    plane.draw(points, fits ? step : null, sizes.map((size, cluster) => t("capsule {number}: {size} votes", { number: cluster + 1, size })));
+    plane.draw(points, fits ? step : null, sizes.map((size, cluster) => t("capsule {number}: {size} votes", { number: cluster + 1, size })),
+      steps.slice(0, index));
     happened.textContent = fits ? t(index === 0 ? "Iteration 1, from a first guess: each vote is shared among capsules that start at {count} of the votes." : whatHappens(), { index: index + 1, before: index, count: clusters.value }) : "";
     showCurve(fits ? steps.map((each) => each.log_likelihood) : [], index);
     verdict.set(points.length === 1 ? t("1 vote") : t("{count} votes", { count: points.length }),
-      points.length < 2 ? t("add two or more") : fits ? t("in parent capsules of {sizes}", { sizes: sizes.join(" + ") }) : "");
+      points.length < 2 ? t("add two or more") : fits ? t("shared among the parent capsules: {sizes}", { sizes: sizes.join(" + ") }) : "");
   }
 
   // In the iterations after the first.
@@ -150,7 +154,7 @@ export function create(stage) {
   function describeKind() {
     description.textContent = t(DESCRIPTIONS[kind.value]);
     sigma.element.hidden = kind.value !== "fixed";
-    rings.hidden = kind.value === "kmeans";
+    rings.hidden = slices.hidden = kind.value === "kmeans"; // it has no spread, and a vote belongs to one capsule
   }
 
   function refit() { send(false); }
@@ -161,7 +165,7 @@ export function create(stage) {
   const saved = unpackPoints(settingsOf("clusters").get("points"));
   if (saved?.length) show(saved);
   else {
-    const set = makeSet(SET_NAMES[0], seed);
+    const set = makeSet(FIRST_SET, seed);
     clusters.set(set.clusters);
     show(set.points, true);
   }

@@ -4,20 +4,18 @@ import { getCached, latestOnly, reportError } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { fullName, networkDetails } from "../core/networks.js";
+import { fullName, networkDetails, networkName, trainedOn } from "../core/networks.js";
 import { numberText } from "../core/scale.js";
 import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createChoices } from "../widgets/choices.js";
 import { createColorBar } from "../widgets/color_bar.js";
-import { digitExamples, isFirstExample } from "../widgets/example_thumbs.js";
 import { createHowOften } from "../widgets/how_often.js";
-import { change, createPicture, createPictureThumbs, packGray, photo } from "../widgets/packed_picture.js";
+import { change, createPicture, createPictureThumbs, inked, packGray, photo } from "../widgets/packed_picture.js";
 import { createSlider } from "../widgets/slider.js";
 
-const DEFAULTS = ["shared_capsnet-mnist", "pooled_cnn-mnist"]; // as in Attack
-const FIRST = "3"; // the digit that the view opens with: the attack changes the answer of the CNN alone
+const DEFAULTS = ["capsnet_small-mnist", "pooled_cnn-mnist"]; // the network of Draw, and the CNN of Attack
 const MEANINGS = {
   lengths: "lengths of capsules: each from 0 to 1, independent of the others",
   independent: "each score from 0 to 1, independent of the others",
@@ -30,7 +28,6 @@ export async function create(stage) {
   const ids = models.map((model) => model.id);
   const find = (id) => models.find((model) => model.id === id);
   const chosen = ["a", "b"].map((name, side) => settingOf("compare", name, ids, ids.includes(DEFAULTS[side]) ? DEFAULTS[side] : ids[side]));
-  const digits = await digitExamples();
   let wanted = numberOf("compare", "input", [0, 100], null); // the number of the image that was chosen among those that are offered
   let offered = [];
   let input = null; // { label, image } of an example, or null for the drawing
@@ -40,31 +37,33 @@ export async function create(stage) {
     const select = h("select", { "aria-label": label, onchange: () => choose(side, select.value) });
     return select;
   });
-  const reason = h("p", { class: "soft small" });
+  const reason = h("p", { class: "soft small w12" });
   const attack = createChoices({
     label: t("Attack"), options: [["none", t("No attack")], ["fgsm", "FGSM"], ["pgd", "PGD"]],
-    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "fgsm"), onChange: send,
+    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "none"), onChange: send,
   });
   const epsilon = createSlider({
     label: t("ε, the largest change of a pixel"), min: 0, max: 0.5, step: 0.01, value: numberOf("compare", "epsilon", [0, 0.5], 0.1),
-    format: (value) => t("{value} (a pixel goes from 0 to 1)", { value: value.toFixed(2) }), onInput: send,
+    format: (value) => value.toFixed(2), onInput: send,
   });
   const thumbs = createPictureThumbs({ label: t("Images"), onPick: pick });
   const source = h("p", { class: "soft small" });
   const toy = createToyControls(classes.toys, send);
-  const inputCard = card("w12", t("The input"), null, source, thumbs.element, toy.element);
+  const inputCard = card("w7", t("The input"), null, source, thumbs.element, toy.element);
+  const attackCard = card("w5", t("Attack"), null, attack.element, epsilon.element,
+    h("p", { class: "soft small" }, t("Pixels go from 0 to 1. FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start.")));
   const sides = h("div", { class: "world" });
   const verdicts = h("div", { class: "w12 result verdicts" });
   const howOften = createHowOften(({ compare, compare_epsilon: size }) => t("Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.",
     { ...compare[attack.value], attack: attack.value.toUpperCase(), epsilon: size.toFixed(2) }));
 
   stage.append(
-    h("div", { class: "w12 toolbar" }, h("div", { class: "network-choice" }, selects), reason),
+    h("div", { class: "w12 network-choice" }, selects),
+    reason,
     verdicts,
     h("div", { class: "w12 result" }, howOften.element),
     inputCard,
-    h("div", { class: "w12 toolbar" }, attack.element, h("div", { class: "tool grow" }, epsilon.element),
-      h("p", { class: "soft small" }, t("FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start."))),
+    attackCard,
     sides,
   );
   let results = [];
@@ -72,15 +71,14 @@ export async function create(stage) {
   const query = latestOnly("api/compare", stage, (response, body) => {
     shown = { response, body };
     response.networks.forEach((result, side) => results[side]?.show(result, body));
-    showHowOften(response.networks, body);
+    showHowOften(body);
   }, createNotice(stage));
 
   // It was measured for the networks and the attack that the view opens with.
-  async function showHowOften(answers, { networks, attack: method, epsilon: size }) {
+  async function showHowOften({ networks, attack: method, epsilon: size }) {
     const { compare_epsilon: measured } = await getCached("api/differences");
     if (networks.some((id, side) => id !== DEFAULTS[side]) || method === "none" || size !== measured) return howOften.clear();
-    const [one, two] = answers.map(({ best, attacked }) => best !== attacked.best);
-    return howOften.show(one !== two);
+    return howOften.show(false); // the verdicts say whether they differ here
   }
 
   function partners(id) {
@@ -99,15 +97,10 @@ export async function create(stage) {
 
   async function update() {
     const first = find(chosen[0]);
-    selects[0].replaceChildren(...models.map((model) => option(model, chosen[0])));
-    selects[1].replaceChildren(...partners(chosen[0]).map((model) => option(model, chosen[1])));
-    const kind = kindText(first.in_channels);
-    const others = models.filter((model) => model.in_channels !== first.in_channels);
-    reason.textContent = chosen[1] === null
-      ? t("No other network here reads {kind}, as {name} does.", { kind, name: fullName(first) })
-      : others.length ? t("{name} reads {kind}. Not offered beside it, because they read other images: {others}.", {
-        name: fullName(first), kind, others: others.map((model) => `${fullName(model)} (${kindText(model.in_channels)})`).join("; "),
-      }) : "";
+    selects[0].replaceChildren(...options(models, chosen[0]));
+    selects[1].replaceChildren(...options(partners(chosen[0]), chosen[1]));
+    reason.hidden = chosen[1] !== null;
+    reason.textContent = t("No other network here reads {kind}, as {name} does.", { kind: kindText(first.in_channels), name: fullName(first) });
     results = chosen[1] === null ? [] : chosen.map((id) => createSide(find(id)));
     sides.replaceChildren(...results.map((each) => each.element));
     verdicts.replaceChildren(...results.map((each, side) =>
@@ -129,11 +122,10 @@ export async function create(stage) {
       const used = lists.filter((list, index) => lists.findIndex((other) => other.source === list.source) === index);
       const drawing = drawn();
       const items = [...(drawing ? [drawing] : []), ...used.flatMap((list) => list.images.slice(0, 10))];
-      source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", "));
+      source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", then "));
       offered = items;
-      thumbs.show(items);
-      const open = drawing && !isFirstExample(currentImage(), digits) ? drawing : items.find((item) => item.label === FIRST);
-      pick(items[wanted ?? items.indexOf(open)] ?? items[0] ?? null, false);
+      thumbs.show(items, painterOf(find(chosen[0])), drawing);
+      pick(items[wanted ?? 0] ?? items[0] ?? null, false);
     } catch (error) {
       reportError(error);
     }
@@ -177,57 +169,69 @@ export async function create(stage) {
   };
 }
 
-function option(model, selected) {
-  return h("option", { value: model.id, selected: model.id === selected, title: model.id }, fullName(model));
+// By the images that they were trained on: on a phone there is no room for these in every name.
+function options(models, selected) {
+  return [...new Set(models.map(trainedOn))].map((data) => h("optgroup", { label: data },
+    models.filter((model) => trainedOn(model) === data).map((model) =>
+      h("option", { value: model.id, selected: model.id === selected, title: model.id }, networkName(model)))));
+}
+
+// Gray images as ink on paper, as in the other views; toys as photographs.
+function painterOf({ in_channels: channels }) {
+  return channels === 1 ? inked : photo;
 }
 
 function kindText(channels) {
   return t(CHANNELS[channels] ?? "images with {count} channels", { count: channels });
 }
 
-// What one network says.
+// What one network says: its scores, the image, the reconstruction if there is a decoder, and the attack.
 function createSide(network) {
+  const gray = network.in_channels === 1;
+  const paintOf = painterOf(network);
   const verdict = createVerdict();
-  const seen = createPicture({ label: t("What the network gets") });
-  const drawnAgain = createPicture({ label: t("Reconstruction"), smooth: true });
-  const attacked = createPicture({ label: t("Attacked image") });
-  const difference = createPicture({ label: t("Change of each pixel") });
   const labels = network.classes.map((name) => t(name));
   const bars = createBars({ labels, label: t("Scores of {name}", { name: fullName(network) }) });
-  const captions = [seen, drawnAgain, attacked, difference].map(() => h("figcaption", {}));
-  const [seenFigure, again, attackedFigure, changeFigure] = [seen, drawnAgain, attacked, difference].map((picture, index) =>
-    h("figure", {}, picture.element, captions[index]));
-  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, bars.element,
-    h("div", { class: "pair" }, seenFigure, again, attackedFigure, changeFigure));
+  const pale = h("p", { class: "soft small", hidden: true }, t("Pale bars: before the attack."));
+  const shown = (label, caption, smooth) => {
+    const picture = createPicture({ label, smooth });
+    const text = h("figcaption", {}, caption);
+    return { draw: picture.draw, caption: text, element: h("figure", {}, picture.element, text) };
+  };
+  const seen = shown(t("What the network gets"), t("What the network gets"), gray);
+  const again = shown(t("Reconstruction"), "", true);
+  const attacked = shown(t("Attacked image"), t("Attacked image"), gray);
+  const difference = shown(t("Change of each pixel"), t(gray ? "Change: purple more ink, green less" : "Change: purple brighter, green darker"), false);
   const bar = createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true });
-  changeFigure.append(bar.element);
-  captions[0].textContent = t("What the network gets");
-  captions[1].textContent = t("Reconstruction from the capsule of the best class");
-  captions[3].textContent = t("Change: purple brighter, green darker");
+  difference.element.append(bar.element);
+  const none = h("p", { class: "soft small no-picture" }, t("No reconstruction: this network has no decoder."));
+  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, pale, bars.element,
+    h("div", { class: "pair" }, seen.element, again.element, none, attacked.element, difference.element));
 
-  function show(result, { attack, epsilon }) {
+  function show(result, { epsilon }) {
     const { best, scores, attacked: after } = result;
-    seen.draw(photo(result.seen));
-    again.hidden = !result.reconstruction;
-    if (result.reconstruction) drawnAgain.draw(photo(result.reconstruction));
-    attackedFigure.hidden = changeFigure.hidden = !after;
-    const name = (index) => labels[index];
+    const score = (values, index) => values[index].toFixed(2);
+    seen.draw(paintOf(result.seen));
+    again.element.hidden = !result.reconstruction;
+    none.hidden = Boolean(result.reconstruction);
+    if (result.reconstruction) again.draw(paintOf(result.reconstruction));
+    again.caption.textContent = t("Reconstruction from the capsule of {name}", { name: labels[best] });
+    attacked.element.hidden = difference.element.hidden = pale.hidden = !after;
+    const changed = Boolean(after) && after.best !== best;
+    verdict.element.classList.toggle("wrong", changed);
     if (!after) {
-      verdict.set(name(best), t("{score}", { score: scores[best].toFixed(2) }));
-      verdict.element.classList.remove("wrong");
+      verdict.set(labels[best], t("score {score}", { score: score(scores, best) }));
       bars.update(scores, { [best]: "var(--accent)" });
       return;
     }
-    attacked.draw(photo(after.image));
+    attacked.draw(paintOf(after.image));
     difference.draw(change(result.seen, after.image, epsilon));
     bar.show(numberText(-epsilon, 2), "0", numberText(epsilon, 2));
-    captions[2].textContent = t("After {attack} with ε = {epsilon}", { attack: attack.toUpperCase(), epsilon: epsilon.toFixed(2) });
-    const changed = after.best !== best;
-    verdict.set(changed ? `${name(best)} → ${name(after.best)}` : name(best), t("{before} before the attack, {after} after it", {
-      before: `${name(best)} (${scores[best].toFixed(2)})`, after: `${name(after.best)} (${after.scores[after.best].toFixed(2)})`,
-    }));
-    verdict.element.classList.toggle("wrong", changed);
-    bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" });
+    verdict.set(changed ? `${labels[best]} → ${labels[after.best]}` : labels[best], changed
+      ? t("before the attack {first} had score {before}; now {second} has {after}",
+        { first: labels[best], before: score(scores, best), second: labels[after.best], after: score(after.scores, after.best) })
+      : t("score {before} before the attack, {after} now", { before: score(scores, best), after: score(after.scores, best) }));
+    bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" }, scores);
   }
 
   return { element, verdict: verdict.element, show };

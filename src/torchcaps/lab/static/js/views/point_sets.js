@@ -49,6 +49,8 @@ function pairs(random) {
 }
 
 export const SET_NAMES = [...Object.keys(SETS), "Pairs"];
+// What the view opens with: it takes several iterations until one capsule has found the votes that agree.
+export const FIRST_SET = "Agreement in noise";
 
 // kind: the covariance that the set is made for, if it is not the visitor's choice
 export function makeSet(name, seed) {

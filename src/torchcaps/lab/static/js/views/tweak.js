@@ -71,18 +71,20 @@ export function create(stage) {
     return { slider, strip, restore, animate, element };
   });
   rows[4].slider.input.dataset.tour = "tweak"; // the tour moves it
+  const ends = [h("span", {}), h("span", {})]; // the numbers at both ends of all sliders
 
   stage.append(
     card("tweak-shown result", t("Reconstruction"), t("from the 16 numbers only"),
       verdict.element, reconstruction.element, drawing.element,
       h("div", { class: "row" }, button(t("Reset all"), reset, "main"), button(t("Random"), random))),
     card("tweak-strips result", t("The capsule"), t("16 numbers; in each row one of them is changed, the others stay"),
+      h("p", { class: "soft small" },
+        t("Look along a row to see what its number changes. Click a picture to set the number. The mark on a slider is the number of your drawing; ↺ goes back to it, ▸ moves the slider up and down.")),
       h("div", { class: "dimensions" },
         h("div", { class: "dimension offsets", "aria-hidden": "true" },
-          h("div", { class: "offset-row" }, OFFSETS.map((offset) => h("span", {}, offset ? shortText(offset) : t("now"))))),
+          h("div", { class: "offset-row" }, OFFSETS.map((offset) => h("span", {}, offset ? shortText(offset) : t("now")))),
+          h("div", { class: "slider-ends" }, ends)),
         rows.map((row) => row.element)),
-      h("p", { class: "soft small" },
-        t("Click a picture to set its number. The mark on a slider is the number of your drawing; ↺ goes back to it, ▸ moves the slider up and down.")),
       networkLine("capsnet_small", "mnist").element),
   );
   updateButtons(null);
@@ -103,6 +105,7 @@ export function create(stage) {
   function setPose(next) {
     pose = [...next];
     const range = Math.max(RANGE, ...pose.map(Math.abs), ...original.map(Math.abs));
+    ends.forEach((end, side) => { end.textContent = signedText(side ? range : -range); });
     rows.forEach(({ slider }, index) => {
       slider.set(pose[index], [-range, range]);
       slider.mark(original[index]);
@@ -174,6 +177,7 @@ export function create(stage) {
 
 function describeLength(now, before) {
   const values = { now: now.toFixed(2), before: before.toFixed(2) };
+  if (now === before) return t("length {now}", values);
   return now > 1
     ? t("length {now}; in your drawing {before}. No capsule is longer than 1.", values)
     : t("length {now}; in your drawing {before}", values);

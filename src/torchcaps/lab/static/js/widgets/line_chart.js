@@ -35,7 +35,7 @@ export function createLineChart({ label, xTitle, y: limits = null, xTicks = null
     const { x: numbers, lines, marks = [], at } = data;
     const width = Math.max(MIN_WIDTH, element.clientWidth || FIRST_WIDTH);
     const all = lines.flatMap(({ values, band }) => [...values, ...(band ?? []).flat()]);
-    const [low, high] = limits ?? rangeOf(all);
+    const [low, high] = limits ?? roundRange(rangeOf(all));
     const [first, last] = [numbers[0], numbers[numbers.length - 1]];
     const left = Math.max(MIN_LEFT, 14 + DIGIT * Math.max(...ticks(low, high, 4).map((value) => format(value).length)));
     const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - RIGHT);
@@ -49,6 +49,7 @@ export function createLineChart({ label, xTitle, y: limits = null, xTicks = null
         svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
       ]),
       ...(xTicks ?? ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value))).flatMap((value) => [
+      ...withFirst(ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)), first).flatMap((value) => [
         svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
         svg("text", { x: x(value), y: height - BOTTOM + 19, "text-anchor": "middle" }, numberText(value)),
       ]),
@@ -108,6 +109,19 @@ function rangeOf(values) {
   const span = MIN_SPAN * Math.max(Math.abs(low), Math.abs(high)) || 1;
   const room = Math.max(0, (span - (high - low)) / 2);
   return [low - room, high + room];
+}
+
+// From one tick to another, so that each value lies between two numbers of the axis.
+function roundRange([low, high]) {
+  const [one, two] = ticks(low, high, 4);
+  const step = two - one;
+  return step > 0 ? [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step] : [low, high];
+}
+
+// With a number at the first value, unless one is close to it.
+function withFirst(numbers, first) {
+  const step = numbers[1] - numbers[0];
+  return numbers[0] - first > 0.4 * step ? [first, ...numbers] : numbers;
 }
 
 function outline(band, numbers, x, y) {

@@ -25,6 +25,15 @@ export function photo(packed) {
   return () => ({ width, height, at });
 }
 
+// A gray image as ink on paper: 0 is paper, as in the other views.
+export function inked(packed) {
+  const { width, height, at } = unpack(packed);
+  return () => {
+    const [paper, full] = [color("paper"), color("ink")];
+    return { width, height, at: (x, y) => mix(paper, full, at(0, x, y)) };
+  };
+}
+
 // What changed between two images, in one color where it became brighter and in another where darker; `full` is
 // the change with full color. Of a color image, the mean over the channels.
 export function change(before, after, full) {
@@ -77,19 +86,19 @@ export function createPicture({ label, resolution = 280, smooth = false }) {
   return { element, draw };
 }
 
-// Images as buttons. items: [{ label, image }]; onPick(item); mark(item) highlights one.
+// Images as buttons. items: [{ label, image }]; onPick(item); mark(item) highlights one. `own` is set apart from the others.
 export function createPictureThumbs({ label, onPick }) {
   const element = h("div", { class: "thumbs pictures", role: "group", "aria-label": label });
   let buttons = [];
   return {
     element,
-    show(items) {
+    show(items, painter = photo, own = null) {
       buttons = items.map((item) => {
         const picture = createPicture({ label: "", resolution: 84 });
         picture.element.setAttribute("aria-hidden", "true");
-        picture.draw(photo(item.image));
+        picture.draw(painter(item.image));
         const button = h("button", {
-          type: "button", "aria-label": item.label, title: item.label, "aria-pressed": "false", onclick: () => onPick(item),
+          type: "button", class: item === own ? "own" : null, "aria-label": item.label, title: item.label, "aria-pressed": "false", onclick: () => onPick(item),
         }, picture.element);
         return { item, button };
       });

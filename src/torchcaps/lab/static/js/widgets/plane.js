@@ -1,11 +1,12 @@
 // A plane with points and clusters. A click, or the arrow keys and Enter, add a point. Ellipses show one and two
-// standard deviations.
+// standard deviations. A point that several clusters share is a disk with a slice for each of them.
 
-import { category, color, css, onTheme } from "../core/palette.js";
 import { svg } from "../core/dom.js";
+import { category } from "../core/palette.js";
+import { placeLabels } from "./plane_labels.js";
 
 const [WIDTH, HEIGHT] = [600, 420];
-const [LABEL, LINE] = [190, 20]; // pixels: the size of a label
+const [SHARED, SLICE] = [0.05, 7]; // the smallest share that has a slice; pixels: the radius of its disk
 const UNIT = 200; // pixels per unit; the origin is the middle
 
 const STEPS = { ArrowLeft: [-0.05, 0], ArrowRight: [0.05, 0], ArrowUp: [0, 0.05], ArrowDown: [0, -0.05] };
@@ -35,13 +36,13 @@ export function createPlane({ label, onAdd }) {
   const shapes = svg("g", { class: "ellipses" });
   const joints = svg("g", { class: "joints" });
   const dots = svg("g", { class: "points" });
+  const paths = svg("g", { class: "paths" });
   const means = svg("g", { class: "means" });
   const names = svg("g", { class: "names" });
   const cursor = svg("path", { class: "aim", d: "M-12 0h24M0 -12v24" });
   const element = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", tabindex: 0, role: "application", "aria-label": label,
-  }, shapes, joints, dots, means, names, cursor);
-  let last = null;
+  }, shapes, joints, dots, paths, means, names, cursor);
   let position = [0, 0]; // of the keyboard cursor
 
   function moveCursor(next) {
@@ -64,35 +65,33 @@ export function createPlane({ label, onAdd }) {
     onAdd([(x - WIDTH / 2) / UNIT, (HEIGHT / 2 - y) / UNIT].map(rounded));
   });
 
-  function blend(shares) {
-    const sum = shares?.reduce((total, share) => total + share, 0);
-    if (!sum) return css(color("soft")); // belongs to no cluster
-    return css(shares.reduce((rgb, share, index) => {
-      const part = color(`c${index}`);
-      return rgb.map((value, channel) => value + (part[channel] * share) / sum);
-    }, [0, 0, 0]));
-  }
-
-  // step: one iteration of the response, or null if there is none; labels: a text for each cluster
-  function draw(points, step, labels = []) {
-    last = [points, step, labels];
+  // step: one iteration of the response, or null if there is none; labels: a text for each cluster; earlier: the
+  // iterations before it
+  function draw(points, step, labels = [], earlier = []) {
     const paired = step?.means[0]?.length === 4; // two points are one pose
     joints.replaceChildren(...(paired ? points.slice(0, Math.floor(points.length / 2)) : []).map((_, index) =>
-      joint(points[2 * index], points[2 * index + 1], blend(step.assignment[2 * index]), "pair-line")));
+      joint(points[2 * index], points[2 * index + 1], colorOf(step.assignment[2 * index]), "pair-line")));
     dots.replaceChildren(...points.map((point, index) => {
       const [x, y] = toScreen(point);
       const shares = step?.assignment[index];
-      return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform: `translate(${x} ${y})`, fill: blend(shares) });
+      const transform = `translate(${x} ${y})`;
+      const parts = (shares ?? []).filter((share) => share >= SHARED).length;
+      if (parts > 1) return svg("g", { class: "shared", transform }, slices(shares));
+      return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform, fill: colorOf(shares) });
     }));
     const middles = (step?.means ?? []).flatMap((mean, index) =>
       (paired ? [mean.slice(0, 2), mean.slice(2)] : [mean]).map((middle) => [middle, step.covariances[index], index]));
+    paths.replaceChildren(...middles.map(([, , index], at) => {
+      const from = paired ? 2 * (at % 2) : 0;
+      const places = [...earlier, step].map((each) => toScreen(each.means[index].slice(from, from + 2)));
+      return svg("polyline", { points: places.join(" "), stroke: category(index) });
+    }));
     means.replaceChildren(
+      ...middles.map(([middle]) => svg("path", { class: "halo", d: cross(middle) })),
       ...(paired ? step.means.map((mean, index) => joint(mean.slice(0, 2), mean.slice(2), category(index), "mean-line")) : []),
-      ...middles.map(([middle, , index]) => {
-        const [x, y] = toScreen(middle);
-        return svg("path", { d: `M${x - 8} ${y}h16M${x} ${y - 8}v16`, stroke: category(index) });
-      }));
-    const places = placeLabels(labels.map((_, index) => [step.means[index], step.covariances[index]]));
+      ...middles.map(([middle, , index]) => svg("path", { class: "cross", d: cross(middle), stroke: category(index) })));
+    const places = placeLabels(labels.map((text, index) => ({ text, at: toScreen(step.means[index]), reach: reach(step.covariances[index]) })),
+      points.map(toScreen), [WIDTH, HEIGHT]);
     names.replaceChildren(...labels.map((text, index) =>
       svg("text", { x: places[index][0], y: places[index][1], "text-anchor": "middle", fill: category(index) }, text)));
     shapes.replaceChildren(...middles
@@ -101,21 +100,36 @@ export function createPlane({ label, onAdd }) {
   }
 
   moveCursor(position);
-  onTheme(() => last && draw(...last));
   return { element, draw };
 }
 
-// Above each ellipse, inside the plane, and not over another label.
-function placeLabels(clusters) {
-  const places = [];
-  for (const [mean, [, [, variance]]] of clusters) {
-    const [middle, center] = toScreen(mean);
-    const x = Math.max(LABEL / 2, Math.min(WIDTH - LABEL / 2, middle));
-    let y = Math.max(LINE, Math.min(HEIGHT - 6, center - 2 * Math.sqrt(variance) * UNIT - 12));
-    while (places.some(([left, top]) => Math.abs(left - x) < LABEL && Math.abs(top - y) < LINE)) y += LINE / 4;
-    places.push([x, y]);
-  }
-  return places;
+// The color of the cluster that a point belongs to most.
+function colorOf(shares) {
+  const most = Math.max(...(shares ?? [0]));
+  return most > 0 ? category(shares.indexOf(most)) : "var(--soft)"; // belongs to no cluster
+}
+
+// A disk with a slice for each share, clockwise from the top.
+function slices(shares) {
+  const total = shares.reduce((sum, share) => sum + share, 0);
+  const edge = (part) => [SLICE * Math.sin(2 * Math.PI * part), -SLICE * Math.cos(2 * Math.PI * part)].map((value) => value.toFixed(2));
+  let from = 0;
+  return shares.map((share, index) => {
+    const to = from + share / total;
+    const path = svg("path", { d: `M0 0L${edge(from)}A${SLICE} ${SLICE} 0 ${to - from > 0.5 ? 1 : 0} 1 ${edge(to)}z`, fill: category(index) });
+    from = to;
+    return path;
+  });
+}
+
+function cross(middle) {
+  const [x, y] = toScreen(middle);
+  return `M${x - 9} ${y}h18M${x} ${y - 9}v18`;
+}
+
+// Half the width and the height of the outer ellipse.
+function reach([[a], [, c]]) {
+  return [a, c].map((variance) => 2 * Math.sqrt(variance) * UNIT);
 }
 
 function joint(from, to, stroke, kind) {

@@ -1,6 +1,7 @@
 // The view of a run.
 
 export default {
+  "Reconstruction from the capsule of the best class": "由得分最高的类别胶囊重构",
   "Your run": "你的训练",
   "The curves of the training, up to now, and the network with its newest weights: choose a test image, draw one or upload one, and see its class capsules and the capsules that send to them.": "到目前为止的训练曲线，以及使用最新权重的网络：选一张测试图像、自己画一张或上传一张，查看类别胶囊，以及哪些胶囊向它们发送信息。",
   "Training": "训练",
