@@ -125,14 +125,16 @@ class Predictor:
         Args:
             path: an image file of any size and kind.
             invert: see `files`.
-            shape: height and width to scale and crop it to, by default those of the training images.
+            shape: height and width to bring it to, by default those of the training images. If it has another
+                shape, it is cropped or padded as they were (`card.pad`).
             max_pixels: width times height of the largest image that is decoded.
             content: the bytes of the file, if they are in memory; then the path is only its name in messages.
         """
         channels = self.card.in_channels
         gray = channels != 3
         # The size before a center crop is not known any more; a whole object at the crop's size is nearest.
-        image = read_image(path, shape or self.card.image_size, gray, max_pixels, content)
+        size = shape or self.card.image_size
+        image = read_image(path, size, gray, max_pixels, content, pad=self.card.pad)
         if gray and channels > 1:
             image = image.expand(channels, -1, -1)
         return self.with_background(image, invert)
