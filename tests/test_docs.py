@@ -7,20 +7,25 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw, ImageOps
 
 import torchcaps
 import torchcaps.data
 import torchcaps.training
 import torchcaps.votes
-from torchcaps import list_pose_spaces, list_routings
+from torchcaps import exporting, list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
 from torchcaps.routing import DynamicRouting, EMRouting, Routing
+from torchcaps.training import Predictor
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -161,8 +166,50 @@ def check_concepts(names: Mapping[str, Any]) -> None:
 
 
 def check_export(names: Mapping[str, Any]) -> None:
-    assert names["description"]["classes"] == [str(digit) for digit in range(10)]
+    description = names["description"]
+    assert description["classes"] == [str(digit) for digit in range(10)]
+    page = (ROOT / "docs" / "export.md").read_text("utf-8")
+    explained = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]+) \|", page, re.M))))
+    assert {*description, *description["image"]} <= explained
+    check_prepared_files(names)
     assert Path("digits-capsnet", "README.md").is_file()
+    saved = Predictor.load("mine/model.safetensors")
+    assert saved.card.classes == names["digits"].classes
+    assert saved.card.facts["epochs"] == 1
+    assert saved.card.facts["metrics"]["test"]["accuracy"] > 0
+
+
+def check_prepared_files(names: Mapping[str, Any]) -> None:
+    """The page's program prepares any image file as `torchcaps predict` does."""
+    drawing = Image.new("RGBA", (90, 40), (0, 0, 0, 0))
+    ImageDraw.Draw(drawing).line([(20, 5), (60, 9), (40, 36)], fill=(30, 0, 90, 255), width=5)
+    paper = Image.new("RGB", drawing.size, "white")
+    paper.paste(drawing, mask=drawing)
+    drawing.save("clear.png")
+    paper.save("paper.png")
+    paper.convert("P").save("palette.gif")
+    ImageOps.invert(paper).convert("L").save("board.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    paper.save("turned.jpg", exif=turned)
+    shipped = Predictor.load("pooled_cnn-mnist")
+    cards = [shipped.card, replace(shipped.card, pad=True, background=0.9)]
+    cards += [replace(shipped.card, in_channels=channels, pad=channels == 3) for channels in (2, 3)]
+    cards += [replace(card, image_size=(20, 36), preprocess={"standardize": True}) for card in cards]
+    for card, path in product(
+        cards, ("clear.png", "paper.png", "palette.gif", "board.png", "turned.jpg", "seven.png")
+    ):
+        shape = (card.in_channels, *card.image_size)
+        description = exporting._describe(shipped.model, card, shape, None, ("scores",))
+        predictor = Predictor(shipped.model, card)
+        expected = predictor.preprocess.test(predictor.read(path)[None])[0]
+        prepared = torch.from_numpy(np.array(names["prepare"](path, description)))
+        torch.testing.assert_close(prepared, expected, atol=1e-5, rtol=0)
+    for path in ("paper.png", "board.png", "seven.png"):
+        images = names["prepare"](path, names["description"])[None]
+        (scores,) = names["session"].run(["scores"], {"images": images})[0]
+        for label, score in shipped.files([path])[0].scores.items():
+            assert abs(scores[int(label)] - score) < 1e-3
 
 
 def check_routing(names: Mapping[str, Any]) -> None:
