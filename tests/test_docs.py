@@ -22,10 +22,10 @@ import torchcaps
 import torchcaps.data
 import torchcaps.training
 import torchcaps.votes
-from torchcaps import exporting, list_pose_spaces, list_routings
+from torchcaps import exporting, list_models, list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
 from torchcaps.routing import DynamicRouting, EMRouting, Routing
-from torchcaps.training import Predictor
+from torchcaps.training import Predictor, default_recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -154,6 +154,12 @@ def accuracy(names: Mapping[str, Any]) -> float:
     return float(names["result"]["metrics"]["test"]["accuracy"])
 
 
+def check_backbone(names: Mapping[str, Any]) -> None:
+    """The command line trains the registered network with the loss of the page's call of `fit`."""
+    run = load_recipe("runs/digit_head/recipe.toml")
+    assert default_recipe("digit_head", "digits").loss.name == run.loss.name == "margin"
+
+
 def check_concepts(names: Mapping[str, Any]) -> None:
     """EM ends with couplings of 0 and 1, as the page says, and every child of the grid is given away once."""
     em = EMRouting(2, iterations=3, activation="mixing")
@@ -234,6 +240,7 @@ def check_traces(names: Mapping[str, Any]) -> None:
 
 # What the text around the programs says of them.
 CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
+    "backbone.md": check_backbone,
     "concepts.md": check_concepts,
     "export.md": check_export,
     "routing.md": check_routing,
@@ -291,6 +298,14 @@ def test_formulas_scroll_by_themselves() -> None:
     assert re.search(r'<div class="formula"><math [^>]*display="block".*</math></div>\n\n', page)
     style = (ROOT / "docs" / "styles" / "extra.css").read_text("utf-8")
     assert re.search(r"\.formula \{[^}]*overflow-x: auto", style)
+
+
+def test_docstrings_link_to_pages() -> None:
+    pytest.importorskip("latex2mathml")
+    docstrings = hook("docstrings")
+    text = docstrings.rewritten("The table is in docs/viewpoint.md; see docs/guides/recipes.md.")
+    title = (ROOT / "docs" / "viewpoint.md").read_text("utf-8").splitlines()[0].lstrip("# ")
+    assert text == f"The table is in [{title}](../../viewpoint/); see [Recipes](../../guides/recipes/)."
 
 
 def test_tables_of_docstrings_are_tables() -> None:
@@ -423,3 +438,18 @@ def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
         "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished.",
     ]
     assert {measure.key: measure.heading for measure in MEASURES} == comparison.COLUMNS
+
+
+def test_the_table_of_networks_is_made_from_the_registry() -> None:
+    networks = hook("networks")
+    heads, _, *rows = [line.strip("| ").split(" | ") for line in networks.table().splitlines()]
+    assert [row[0].strip("`") for row in rows] == list_models()
+    assert {len(row) for row in rows} == {len(heads)}
+    cells = {row[0].strip("`"): dict(zip(heads, row)) for row in rows}
+    assert cells["capsnet"]["parameters"] == "8,215,568"
+    assert cells["capsnet"]["`routing=`"] == "yes; `dynamic`"
+    assert cells["norb_cnn"]["`routing=`"] == "no"
+    assert cells["heinsen_capsnet"]["smallest image"] == "29×29"
+    assert cells["heinsen_capsnet"]["parameters"].endswith(" at 29×29")
+    assert "Gu, Tresp 2020" in cells["aff_capsnet"]["network"]
+    assert networks.MARK in (ROOT / "docs" / "api" / "models.md").read_text("utf-8")
