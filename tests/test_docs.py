@@ -7,20 +7,25 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw, ImageOps
 
 import torchcaps
 import torchcaps.data
 import torchcaps.training
 import torchcaps.votes
-from torchcaps import list_pose_spaces, list_routings
+from torchcaps import exporting, list_models, list_pose_spaces, list_routings
 from torchcaps.experiments.compare.summary import MEASURES
 from torchcaps.routing import DynamicRouting, EMRouting, Routing
+from torchcaps.training import Predictor, default_recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "torchcaps"
@@ -149,6 +154,12 @@ def accuracy(names: Mapping[str, Any]) -> float:
     return float(names["result"]["metrics"]["test"]["accuracy"])
 
 
+def check_backbone(names: Mapping[str, Any]) -> None:
+    """The command line trains the registered network with the loss of the page's call of `fit`."""
+    run = load_recipe("runs/digit_head/recipe.toml")
+    assert default_recipe("digit_head", "digits").loss.name == run.loss.name == "margin"
+
+
 def check_concepts(names: Mapping[str, Any]) -> None:
     """EM ends with couplings of 0 and 1, as the page says, and every child of the grid is given away once."""
     em = EMRouting(2, iterations=3, activation="mixing")
@@ -161,8 +172,50 @@ def check_concepts(names: Mapping[str, Any]) -> None:
 
 
 def check_export(names: Mapping[str, Any]) -> None:
-    assert names["description"]["classes"] == [str(digit) for digit in range(10)]
+    description = names["description"]
+    assert description["classes"] == [str(digit) for digit in range(10)]
+    page = (ROOT / "docs" / "export.md").read_text("utf-8")
+    explained = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]+) \|", page, re.M))))
+    assert {*description, *description["image"]} <= explained
+    check_prepared_files(names)
     assert Path("digits-capsnet", "README.md").is_file()
+    saved = Predictor.load("mine/model.safetensors")
+    assert saved.card.classes == names["digits"].classes
+    assert saved.card.facts["epochs"] == 1
+    assert saved.card.facts["metrics"]["test"]["accuracy"] > 0
+
+
+def check_prepared_files(names: Mapping[str, Any]) -> None:
+    """The page's program prepares any image file as `torchcaps predict` does."""
+    drawing = Image.new("RGBA", (90, 40), (0, 0, 0, 0))
+    ImageDraw.Draw(drawing).line([(20, 5), (60, 9), (40, 36)], fill=(30, 0, 90, 255), width=5)
+    paper = Image.new("RGB", drawing.size, "white")
+    paper.paste(drawing, mask=drawing)
+    drawing.save("clear.png")
+    paper.save("paper.png")
+    paper.convert("P").save("palette.gif")
+    ImageOps.invert(paper).convert("L").save("board.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    paper.save("turned.jpg", exif=turned)
+    shipped = Predictor.load("pooled_cnn-mnist")
+    cards = [shipped.card, replace(shipped.card, pad=True, background=0.9)]
+    cards += [replace(shipped.card, in_channels=channels, pad=channels == 3) for channels in (2, 3)]
+    cards += [replace(card, image_size=(20, 36), preprocess={"standardize": True}) for card in cards]
+    for card, path in product(
+        cards, ("clear.png", "paper.png", "palette.gif", "board.png", "turned.jpg", "seven.png")
+    ):
+        shape = (card.in_channels, *card.image_size)
+        description = exporting._describe(shipped.model, card, shape, None, ("scores",))
+        predictor = Predictor(shipped.model, card)
+        expected = predictor.preprocess.test(predictor.read(path)[None])[0]
+        prepared = torch.from_numpy(np.array(names["prepare"](path, description)))
+        torch.testing.assert_close(prepared, expected, atol=1e-5, rtol=0)
+    for path in ("paper.png", "board.png", "seven.png"):
+        images = names["prepare"](path, names["description"])[None]
+        (scores,) = names["session"].run(["scores"], {"images": images})[0]
+        for label, score in shipped.files([path])[0].scores.items():
+            assert abs(scores[int(label)] - score) < 1e-3
 
 
 def check_routing(names: Mapping[str, Any]) -> None:
@@ -187,6 +240,7 @@ def check_traces(names: Mapping[str, Any]) -> None:
 
 # What the text around the programs says of them.
 CHECKS: dict[str, Callable[[Mapping[str, Any]], None]] = {
+    "backbone.md": check_backbone,
     "concepts.md": check_concepts,
     "export.md": check_export,
     "routing.md": check_routing,
@@ -244,6 +298,14 @@ def test_formulas_scroll_by_themselves() -> None:
     assert re.search(r'<div class="formula"><math [^>]*display="block".*</math></div>\n\n', page)
     style = (ROOT / "docs" / "styles" / "extra.css").read_text("utf-8")
     assert re.search(r"\.formula \{[^}]*overflow-x: auto", style)
+
+
+def test_docstrings_link_to_pages() -> None:
+    pytest.importorskip("latex2mathml")
+    docstrings = hook("docstrings")
+    text = docstrings.rewritten("The table is in docs/viewpoint.md; see docs/guides/recipes.md.")
+    title = (ROOT / "docs" / "viewpoint.md").read_text("utf-8").splitlines()[0].lstrip("# ")
+    assert text == f"The table is in [{title}](../../viewpoint/); see [Recipes](../../guides/recipes/)."
 
 
 def test_tables_of_docstrings_are_tables() -> None:
@@ -376,3 +438,18 @@ def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
         "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished.",
     ]
     assert {measure.key: measure.heading for measure in MEASURES} == comparison.COLUMNS
+
+
+def test_the_table_of_networks_is_made_from_the_registry() -> None:
+    networks = hook("networks")
+    heads, _, *rows = [line.strip("| ").split(" | ") for line in networks.table().splitlines()]
+    assert [row[0].strip("`") for row in rows] == list_models()
+    assert {len(row) for row in rows} == {len(heads)}
+    cells = {row[0].strip("`"): dict(zip(heads, row)) for row in rows}
+    assert cells["capsnet"]["parameters"] == "8,215,568"
+    assert cells["capsnet"]["`routing=`"] == "yes; `dynamic`"
+    assert cells["norb_cnn"]["`routing=`"] == "no"
+    assert cells["heinsen_capsnet"]["smallest image"] == "29×29"
+    assert cells["heinsen_capsnet"]["parameters"].endswith(" at 29×29")
+    assert "Gu, Tresp 2020" in cells["aff_capsnet"]["network"]
+    assert networks.MARK in (ROOT / "docs" / "api" / "models.md").read_text("utf-8")

@@ -115,6 +115,8 @@ def test_files_describe_themselves(tmp_path: Path) -> None:
         description = json.loads(text)
         assert description["classes"] == ["cat", "dog"]
         assert description["preprocess"] == {"standardize": True}
+        assert description["image"]["standardize"] is True
+        assert description["image"]["invert_if_border_above"] == 0.6
         assert description["input"] == {"name": "images", "shape": ["batch", 1, 28, 28]}
         assert description["outputs"] == ["scores", "logits"]
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
 from latex2mathml.converter import convert
 
+DOCS = Path(__file__).parents[1]
+# A page of the site as docstrings name it: its path in the repository.
+PAGE = re.compile(r"\bdocs/([\w/-]+)\.md")
 INLINE = re.compile(r":math:`([^`]+)`")
 BLOCK = re.compile(r"^( *)\.\. math::(.*(?:\n(?:\1 +\S.*)?)*)", flags=re.MULTILINE)
 TABLE = re.compile(r"^=+(?: +=+)+\n.*?\n=+(?: +=+)+\n.*?\n=+(?: +=+)+$", flags=re.MULTILINE | re.DOTALL)
@@ -25,12 +29,23 @@ class Docstrings(griffe.Extension):
 
 
 def rewritten(text: str) -> str:
-    """A docstring with formulas in MathML, tables in Markdown and doctests in fences."""
+    """A docstring with formulas in MathML, tables in Markdown, doctests in fences and links to pages."""
+    text = PAGE.sub(lambda match: page_link(match[1]), text)
     text = TABLE.sub(lambda match: markdown_table(match[0]), text)
     text = BLOCK.sub(lambda match: f"{match[1]}{formula_block(match[2])}\n\n", text)
     text = INLINE.sub(lambda match: mathml(match[1], "inline"), text)
     text = DOCTEST.sub(r"```pycon\n\1\n```", text)
     return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+
+
+def page_link(page: str) -> str:
+    """A link from an API page, such as `api/routing/`, to another page of the site.
+
+    >>> page_link("viewpoint")
+    '[Viewpoints](../../viewpoint/)'
+    """
+    title = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+    return f"[{title}](../../{page}/)"
 
 
 def markdown_table(table: str) -> str:

@@ -21,7 +21,7 @@ from torchcaps._files import replaced_on_success
 from torchcaps.errors import RunError
 from torchcaps.models.weights import ModelCard, load_weights
 from torchcaps.training.objective import as_output
-from torchcaps.training.prediction import find_weights
+from torchcaps.training.prediction import find_weights, invert_limits
 
 FORMATS = ("onnx", "pt2")
 # Name of the JSON description in the file: an entry of the metadata of ONNX, an extra file of a `.pt2`.
@@ -96,7 +96,7 @@ def export(
 
     The file takes `images` `[B, C, H, W]`, prepared as in training, and returns what `TensorOutputs` returns.
     It holds a description, the JSON text `torchcaps.json`: names of the classes, how to prepare an image,
-    inputs and outputs.
+    inputs and outputs. The guide to exports explains its keys.
 
     Args:
         model: a run's folder, a weights file, the name of weights that come with torchcaps, such as
@@ -208,10 +208,26 @@ def _describe(
         description |= {
             "model": card.model,
             "classes": list(card.classes),
+            "image": _describe_image(card),
             "preprocess": dict(card.preprocess),
-            "background": card.background,
         }
     return description
+
+
+def _describe_image(card: ModelCard) -> dict[str, Any]:
+    """How `Predictor.files` makes an input of an image file; docs/export.md has a program that goes by it."""
+    above, below = invert_limits(card.background) if card.in_channels == 1 else (None, None)
+    return {
+        "mode": "RGB" if card.in_channels == 3 else "L",
+        "transparent": "white",
+        "pad": card.pad,
+        "resample": "bilinear",
+        "antialias": True,
+        "invert_if_border_above": above,
+        "invert_if_border_below": below,
+        "divide_by": 255,
+        "standardize": bool(card.preprocess.get("standardize", False)),
+    }
 
 
 def _write_pt2(

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from torchcaps.data.formats.matrix import write_matrix
+from torchcaps.training import default_recipe, load_recipe
 
 Run = Callable[..., None]
 TINY = ["--set", "model.options.stages=[[4], [4]]", "--epochs", "1"]
@@ -24,6 +25,17 @@ def test_train_then_resume_the_newest(run: Run, capsys: pytest.CaptureFixture) -
     run("train", "--resume", "--epochs", "2")
     lines = Path("runs/digits-shared_capsnet/metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2]
+
+
+def test_a_dry_run_prints_the_recipe_and_trains_nothing(run: Run, capsys: pytest.CaptureFixture) -> None:
+    words = ["train", "--model", "shared_capsnet", "--data", "digits", "--epochs", "3", "--dry-run"]
+    run(*words)
+    Path("mine.toml").write_text(capsys.readouterr().out)
+    recipe = load_recipe("mine.toml")
+    assert recipe == default_recipe("shared_capsnet", "digits").override(["training.epochs=3"])
+    run(*words, "--json")
+    assert json.loads(capsys.readouterr().out) == recipe.to_table()
+    assert not Path("runs").exists()
 
 
 def test_a_second_run_gets_its_own_folder(run: Run) -> None:

@@ -15,6 +15,9 @@ from torchcaps.testing import (
     assert_couplings_normalized,
     assert_finite_everywhere,
     assert_gradcheck,
+    assert_iterations,
+    assert_padding_never_votes,
+    assert_start_used,
 )
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -53,6 +56,21 @@ def test_finite_everywhere(routing: str, geometry: str, data: st.DataObject) -> 
 def test_gradcheck(routing: str, geometry: str) -> None:
     layer, capsules = small(geometry, routing)
     assert_gradcheck(layer, capsules, fast_mode=True)
+
+
+@every_routing
+def test_padding_never_votes(routing: str) -> None:
+    layer, capsules = small("conv", routing)
+    assert_padding_never_votes(layer, capsules, atol=1e-4)
+
+
+@every_geometry
+@every_routing
+def test_every_iteration_is_yielded_and_the_start_is_used(routing: str, geometry: str) -> None:
+    layer, capsules = small(geometry, routing)
+    assert_iterations(layer, capsules)
+    if routing not in LEAKY:
+        assert_start_used(layer, capsules, atol=1e-4)
 
 
 @every_geometry

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from torchcaps import Capsules, ConvCaps, DenseCaps, Routing, RoutingOutput
-from torchcaps.testing import assert_batch_independent, assert_couplings_normalized
+from torchcaps.testing import (
+    assert_batch_independent,
+    assert_couplings_normalized,
+    assert_finite_everywhere,
+    assert_iterations,
+    assert_padding_never_votes,
+    assert_start_used,
+)
 from torchcaps.votes import Votes, weighted_sum
 
 
@@ -104,6 +111,93 @@ def test_a_wrong_iterate_is_named_in_a_sentence(kind: type[Routing]) -> None:
             run(children)
     with pytest.raises(ValueError, match=WRONG[kind]):
         assert_batch_independent(layer, Capsules.from_vectors(children))
+
+
+class Once(Yields):
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
+        yield mean_of(votes)
+
+
+class OnceBySignature(Once):
+    def __init__(self, parents: int = 1) -> None:
+        super().__init__(parents, iterations=1)
+
+
+def test_a_law_counts_the_iterations() -> None:
+    children = Capsules.from_vectors(torch.randn(2, 6, 8))
+    for right in (Yields(), OnceBySignature()):
+        assert_iterations(DenseCaps(6, 8, 3, 4, routing=right), children)
+    with pytest.raises(
+        AssertionError, match=r"but it yielded 1 times with iterations=2\. If it has a single"
+    ):
+        assert_iterations(DenseCaps(6, 8, 3, 4, routing=Once()), children)
+
+
+def test_a_law_finds_a_start_that_is_ignored() -> None:
+    children = Capsules.from_vectors(torch.randn(2, 6, 8))
+    with pytest.raises(AssertionError, match="another start must give other parents, but"):
+        assert_start_used(DenseCaps(6, 8, 3, 4, routing=Yields()), children)
+
+
+class Middle(Routing):
+    """The median of the votes, with or without the places outside the image."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__(iterations=1)
+        self.masked = masked
+
+    def iterate(
+        self, votes: Votes, activation: Tensor, start: Tensor | None = None
+    ) -> Iterator[RoutingOutput]:
+        vote = votes.tensor()
+        if self.masked:
+            vote = vote.masked_fill(~votes.inside[..., None, None], torch.nan)
+        pose = vote.nanmedian(2).values
+        presence = pose.mean(-1).sigmoid()
+        yield RoutingOutput(pose, presence, torch.logit(presence), votes.uniform())
+
+
+def test_a_law_finds_padding_that_votes() -> None:
+    children = Capsules(torch.randn(2, 4, 4, 2, 16), torch.rand(2, 4, 4, 2))
+    right, wrong = (
+        ConvCaps(2, 3, kernel_size=3, padding=1, routing=Middle(masked)) for masked in (True, False)
+    )
+    assert_padding_never_votes(right, children)
+    with pytest.raises(AssertionError, match=r"outside the image.* must change nothing \(see votes.inside\)"):
+        assert_padding_never_votes(wrong, children)
+    with pytest.raises(ValueError, match="take one with padding"):
+        assert_padding_never_votes(ConvCaps(2, 3, kernel_size=3, routing=Middle(True)), children)
+
+
+class Thrice(Yields):
+    def change(self, routed: RoutingOutput) -> Any:
+        return routed._replace(pose=routed.pose / 0, coupling=3 * routed.coupling)  # type: ignore[operator]
+
+
+def test_a_broken_law_says_what_should_hold_and_what_was_found() -> None:
+    layer, children = DenseCaps(6, 8, 3, 4, routing=Thrice()), Capsules.from_vectors(torch.randn(2, 6, 8))
+    sentence = (
+        r"couplings of a child must add up to 1 .*, but at iteration 1 those of one add up to 3: off by 2"
+    )
+    with pytest.raises(AssertionError, match=sentence):
+        assert_couplings_normalized(layer, children)
+    with pytest.raises(
+        AssertionError, match=r"must be finite .*, but of the pose with poses of zero 24 of 24"
+    ):
+        assert_finite_everywhere(layer, children)
+
+
+def test_an_iterate_without_a_start_is_refused_where_it_is_written() -> None:
+    sentence = (
+        r"Short.iterate\(self, votes, activation\) cannot be .*: write iterate\(self, votes, activation, "
+    )
+    with pytest.raises(TypeError, match=sentence):
+
+        class Short(Routing):
+            def iterate(self, votes: Votes, activation: Tensor):  # type: ignore[no-untyped-def, override]
+                yield mean_of(votes)
 
 
 def test_couplings_are_needed_only_where_they_are_asked_for() -> None:

@@ -79,9 +79,10 @@ def parse(
         pixels = predictor.preprocess.test(raw.unsqueeze(0))
         (tree,) = parse_images(predictor.model, pixels, names=names, threshold=threshold, children=children)
         table = {"file": str(path), **tree.to_dict()}
-        # The picture as it came, in its own colors; cropped in the same way.
+        # The picture as it came, in its own colors; cropped or padded in the same way.
         factor = max(1.0, DRAWN_SIDE / min(shape))
-        picture = read_image(path, (round(factor * shape[0]), round(factor * shape[1])), gray=False)
+        size_drawn = (round(factor * shape[0]), round(factor * shape[1]))
+        picture = read_image(path, size_drawn, gray=False, pad=predictor.card.pad)
         with replaced_on_success(out / f"{stem}-parse.png") as file:
             tree.draw(picture).savefig(file, format="png")
         with replaced_on_success(out / f"{stem}-parse.json") as file:

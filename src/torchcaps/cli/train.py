@@ -44,6 +44,12 @@ def train(
             metavar="TRACKER", help="Send metrics to wandb, mlflow or tensorboard; may be repeated."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the recipe, with every key, as a TOML file, and train nothing."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line: begin, records, end.")
     ] = False,
@@ -58,10 +64,13 @@ def train(
       torchcaps train --resume --out runs/first
       torchcaps train recipes/mnist-capsnet.toml --set optimizer.lr=3e-4
       torchcaps train --model capsnet_small --data folder:photos
+      torchcaps train --model capsnet_small --data folder:photos --dry-run > mine.toml
       torchcaps train --model norb_cnn --data smallnorb --data-dir norb
       torchcaps train mnist-capsnet --track wandb
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet
     """
+    import json
+
     from torchcaps.cli.progress import JsonLines, make_progress
     from torchcaps.training import train as run_training
     from torchcaps.training.callbacks import parse_duration
@@ -82,6 +91,9 @@ def train(
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
     with import_hint(out or RUNS / label):
         effective = chosen.override(changes)
+        if dry_run:
+            typer.echo(json.dumps(effective.to_table()) if as_json else effective.to_toml())
+            return
         result = run_training(
             effective,
             out,

@@ -22,9 +22,10 @@ class ImageFileSet(Dataset[Item]):
         paths: N image files.
         labels: int64 `[N]`, or `[N, K]` where each image holds K objects.
         classes: the name of each class, in the order of the labels.
-        image_size: height and width that images are scaled and cropped to.
+        image_size: height and width that images are brought to.
         gray: whether images have one channel rather than three.
         max_pixels: width times height of the largest file that is decoded.
+        pad: whether images of another shape are padded rather than cropped at the center.
 
     Example:
         >>> files = ImageFileSet(["a.png", "b.png"], torch.tensor([0, 1]), ("cat", "dog"), (64, 64))
@@ -41,6 +42,7 @@ class ImageFileSet(Dataset[Item]):
         *,
         gray: bool = False,
         max_pixels: int = MAX_PIXELS,
+        pad: bool = False,
     ) -> None:
         check_labels(labels, len(paths), len(classes))
         # One array rather than N Python objects, whose reference counts would make every forked worker
@@ -51,6 +53,7 @@ class ImageFileSet(Dataset[Item]):
         self.image_size = image_size
         self.gray = gray
         self.max_pixels = max_pixels
+        self.pad = pad
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -103,6 +106,7 @@ class ImageFileSet(Dataset[Item]):
             self.image_size,
             gray=self.gray,
             max_pixels=self.max_pixels,
+            pad=self.pad,
         )
 
     def to_memory(self) -> ImageSet:
@@ -110,7 +114,7 @@ class ImageFileSet(Dataset[Item]):
         images = torch.empty(len(self), self.in_channels, *self.image_size, dtype=torch.uint8)
         for index in range(len(self)):
             images[index] = self._read(index)
-        return ImageSet(images, self.labels, self.classes)
+        return ImageSet(images, self.labels, self.classes, pad=self.pad)
 
     def _read(self, index: int) -> Tensor:
-        return read_image(self.path(index), self.image_size, self.gray, self.max_pixels)
+        return read_image(self.path(index), self.image_size, self.gray, self.max_pixels, pad=self.pad)

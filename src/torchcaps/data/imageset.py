@@ -21,6 +21,8 @@ class ImageSet(Dataset[Item]):
         labels: int64 `[N]`, or `[N, K]` where each image holds K objects.
         classes: the name of each class, in the order of the labels.
         metadata: more facts about each image, as tensors whose first dimension is N.
+        pad: whether image files were padded to the size of these images rather than cropped; a model that is
+            trained on them reads new files in the same way.
 
     Example:
         >>> digits = ImageSet(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
@@ -39,6 +41,7 @@ class ImageSet(Dataset[Item]):
     labels: Tensor
     classes: tuple[str, ...]
     metadata: Mapping[str, Tensor] = field(default_factory=dict)
+    pad: bool = False
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -88,6 +91,7 @@ class ImageSet(Dataset[Item]):
             self.labels[which],
             self.classes,
             {name: values[which] for name, values in self.metadata.items()},
+            self.pad,
         )
 
 
@@ -105,6 +109,7 @@ def concatenate(parts: Sequence[ImageSet]) -> ImageSet:
         torch.cat([part.labels for part in parts]),
         parts[0].classes,
         {name: torch.cat([part.metadata[name] for part in parts]) for name in parts[0].metadata},
+        parts[0].pad,
     )
 
 

@@ -13,10 +13,10 @@ from torchcaps.routing import Routing
 
 
 class AffCapsNet(CapsuleModel):
-    """The network of *Improving the Robustness of Capsule Networks to Image Affine Transformations*.
+    """*Improving the Robustness of Capsule Networks to Image Affine Transformations* (Gu, Tresp 2020).
 
-    Gu and Tresp 2020: `CapsNet` with one transformation per class, shared by all primary capsules, and the
-    mean of all votes in place of routing.
+    `CapsNet` with one transformation per class, shared by all primary capsules, and the mean of all votes in
+    place of routing.
 
     conv 9×9 → primary capsules 9×9 stride 2 → one class capsule per class, and a decoder that draws it.
 

@@ -75,5 +75,9 @@ class HeinsenCapsNet(CapsuleModel):
 # Six convolutions without padding need 29 pixels; the embedded digits are 8×8.
 @register_model(recipe={"optimizer": {"lr": 5e-4}}, on={"digits": {"options": {"size": 32}}})
 def heinsen_capsnet(**options: Any) -> HeinsenCapsNet:
-    """The paper's network: 271,688 parameters for 5 classes and stereo images of 29×29 or more."""
+    """The paper's network: 271,688 parameters for 5 classes and stereo images of 29×29 or more.
+
+    The default of `create_model`, 28, is too small for its six convolutions, with any routing: give
+    `image_size`.
+    """
     return HeinsenCapsNet(**options)

@@ -171,4 +171,5 @@ def describe(
         preprocess if preprocess is not None else dict(old.preprocess) if old else {},
         old.background if old else 0.0,
         known if run is None else {**known, **run_facts(run)},
+        old.pad if old else False,
     )

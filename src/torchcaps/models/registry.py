@@ -173,7 +173,7 @@ def model_options(name: str, routing: str | Routing | None = None) -> list[str] 
         >>> model_options("norb_cnn")
         ['dropout']
     """
-    taken = _parameters(name)
+    taken = model_parameters(name)
     known = [p.name for p in taken.values() if p.kind is not p.VAR_KEYWORD and p.name not in SIZES]
     if not _open_ended(taken):
         return known
@@ -190,15 +190,20 @@ def takes_pretrained(name: str) -> bool:
     >>> takes_pretrained("capsule_head"), takes_pretrained("capsnet")
     (True, False)
     """
-    return "pretrained" in _parameters(name)
+    return "pretrained" in model_parameters(name)
 
 
-def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
+def model_parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a model's class, or of the function that makes it.
+
+    >>> model_parameters("capsnet")["routing"].default
+    'dynamic'
+    """
     constructor = MODELS[name].constructor
-    return inspect.signature(_model_class(constructor) or constructor).parameters
+    return inspect.signature(model_class(constructor) or constructor).parameters
 
 
-def _model_class(constructor: Callable[..., Any]) -> type | None:
+def model_class(constructor: Callable[..., Any]) -> type | None:
     """The class that a constructor's annotation says it returns, if it passes its options on."""
     signature = inspect.signature(constructor)
     if not _open_ended(signature.parameters):

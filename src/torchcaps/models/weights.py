@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from torchcaps._checks import check_count, check_counts, check_number
+from torchcaps._checks import check_count, check_counts, check_flag, check_number
 from torchcaps._files import replaced_on_success
 from torchcaps.errors import RunError
 from torchcaps.models.base import Model
@@ -46,6 +46,8 @@ class ModelCard:
         preprocess: options of `Preprocess`.
         background: mean brightness, 0..1, of the border of its training images, to tell ink from paper.
         facts: whatever else is worth keeping, such as the step and the metrics.
+        pad: whether an image file of another shape is padded rather than cropped, as its training images
+            were.
 
     Example:
         >>> card = ModelCard("pooled_cnn", {"hidden": 64}, 2, 3, (32, 32), ("cat", "dog"))
@@ -62,6 +64,7 @@ class ModelCard:
     preprocess: dict[str, Any] = field(default_factory=dict)
     background: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
+    pad: bool = False
 
     def build(self) -> Model:
         """A fresh model of this kind."""
@@ -144,6 +147,7 @@ def _read_card(table: dict[str, Any], path: str | Path) -> ModelCard:
         if max(size) > MAX_SIDE:
             raise ValueError(f"image_size is at most {MAX_SIDE}, got {max(size)}")
         check_number("background", card.background)
+        check_flag("pad", card.pad)
         if not isinstance(card.classes, list) or not all(isinstance(name, str) for name in card.classes):
             raise ValueError(f"classes must be a list of names, got {card.classes!r}")
         if len(card.classes) != card.num_classes:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +82,21 @@ class Routing(nn.Module, ABC):
     The margin loss is made for such activations. Where a recipe names no loss, a model that is registered
     with the margin loss is trained with it if this is true, and with cross-entropy if not.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse an `iterate` that cannot be called as layers call it, where it is written."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("iterate")
+        if not inspect.isfunction(own):
+            return
+        try:
+            inspect.signature(own).bind("self", "votes", "activation", "start")
+        except TypeError as fault:
+            taken = ", ".join(inspect.signature(own).parameters)
+            raise TypeError(
+                f"{cls.__name__}.iterate({taken}) cannot be called with votes, activation and start "
+                f"({fault}): write iterate(self, votes, activation, start=None)"
+            ) from None
 
     def __init__(self, parents: int = 1, *, iterations: int = 3) -> None:
         super().__init__()

@@ -52,6 +52,7 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
                 "dataset[index], to shuffle images and to resume"
             )
         self.dataset = dataset
+        self.pad = bool(getattr(dataset, "pad", False))  # see `ImageSet.pad`
         classes = getattr(dataset, "classes", None) if classes is None else classes
         self.classes = None if classes is None else tuple(map(str, classes))
         if not len(dataset):
@@ -111,7 +112,9 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
     def select(self, indices: Tensor) -> LabeledImages:
         """The items of these indices."""
         labels = None if self.labels is None else self.labels[indices]
-        return LabeledImages(Subset(self.dataset, indices.tolist()), self.classes, labels)
+        selected = LabeledImages(Subset(self.dataset, indices.tolist()), self.classes, labels)
+        selected.pad = self.pad
+        return selected
 
     def check(self) -> None:
         """Check all labels that are known, and load some items; a wrong one raises `ValueError`."""

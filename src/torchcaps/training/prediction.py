@@ -68,6 +68,12 @@ class Predictor:
         model: the network.
         card: how its images are prepared, and what its classes are called.
 
+    Attributes:
+        model: the network, in evaluation mode if `load` made the predictor; for features, for
+            `model.save_pretrained`, and for everything else that a model can do.
+        card: the `ModelCard`, with the names of the classes, the size and channels of an image, and how an
+            image is prepared.
+
     Example:
         >>> card = ModelCard("pooled_cnn", {}, 2, 1, (16, 16), ("cat", "dog"))
         >>> predictor = Predictor(card.build(), card)
@@ -125,14 +131,16 @@ class Predictor:
         Args:
             path: an image file of any size and kind.
             invert: see `files`.
-            shape: height and width to scale and crop it to, by default those of the training images.
+            shape: height and width to bring it to, by default those of the training images. If it has another
+                shape, it is cropped or padded as they were (`card.pad`).
             max_pixels: width times height of the largest image that is decoded.
             content: the bytes of the file, if they are in memory; then the path is only its name in messages.
         """
         channels = self.card.in_channels
         gray = channels != 3
         # The size before a center crop is not known any more; a whole object at the crop's size is nearest.
-        image = read_image(path, shape or self.card.image_size, gray, max_pixels, content)
+        size = shape or self.card.image_size
+        image = read_image(path, size, gray, max_pixels, content, pad=self.card.pad)
         if gray and channels > 1:
             image = image.expand(channels, -1, -1)
         return self.with_background(image, invert)
@@ -179,8 +187,19 @@ def inverted(image: Tensor, expected: float) -> bool:
     True
     """
     border = background(image.unsqueeze(0))
-    # Neither a training set nor an image of medium brightness tells; only a clear case is inverted.
-    return abs(expected - 0.5) > 0.2 and abs(border - 0.5) > 0.1 and (border > 0.5) != (expected > 0.5)
+    above, below = invert_limits(expected)
+    return (above is not None and border > above) or (below is not None and border < below)
+
+
+def invert_limits(expected: float) -> tuple[float | None, float | None]:
+    """The brightness of a border above which, and that below which, an image is inverted; `None` for never.
+
+    Neither a training set nor an image of medium brightness tells; only a clear case is inverted.
+
+    >>> invert_limits(0.02), invert_limits(0.9), invert_limits(0.5)
+    ((0.6, None), (None, 0.4), (None, None))
+    """
+    return (0.6 if expected < 0.3 else None), (0.4 if expected > 0.7 else None)
 
 
 def load_into(model: Network, path: str | Path) -> Network:

@@ -172,6 +172,7 @@ def make_card(recipe: Recipe, train: Images, classes: tuple[str, ...], options: 
         classes=classes,
         preprocess=recipe.data.preprocess,
         background=background(images),
+        pad=train.pad,
     )
 
 

@@ -74,10 +74,12 @@ class Votes(ABC):
         return self.compute(self.unfold())
 
     def reduce(self, function: Callable[..., T], *others: Tensor) -> T:
-        """`function(votes, *others)`: how a routing reads its votes, with a sum over them in the function.
+        """`function(votes.tensor(), *others)`, computed in the cheapest way: how a routing reads its votes.
 
-        The tensor is computed once and kept. In compiled code, votes that are cheap to compute are computed
-        again for each call, so that the compiler can do it inside the sum and never store them.
+        Any function gives the right result, if it draws no random numbers. The tensor is computed once and
+        kept. In compiled code, votes that are cheap to compute are computed again for each call and for its
+        gradient. If the function then ends in a sum over them, as `weighted_sum` and `agreement` do, the
+        compiler computes them inside the sum and never stores them; otherwise they are stored for a moment.
 
         Example:
             >>> from torchcaps.votes import SharedVotes
@@ -192,6 +194,26 @@ class Votes(ABC):
         """D, the numbers in a vote."""
         return self.space.out_dim
 
+    @property
+    def inside(self) -> Tensor:
+        """Which places of a field hold a child, bool `[P, I]`; the others are outside the image.
+
+        Sums under couplings need no mask: `softmax`, `hard` and `uniform` give such places 0. A median, a
+        maximum or a count over children must leave them out.
+
+        Example:
+            >>> from torchcaps.votes import ConvVotes
+            >>> votes = ConvVotes(torch.rand(2, 5, 5, 1, 8), torch.rand(9, 3, 8, 4), kernel_size=3, padding=1)
+            >>> votes.inside[0].int().unflatten(0, (3, 3))
+            tensor([[0, 0, 0],
+                    [0, 1, 1],
+                    [0, 1, 1]], dtype=torch.int32)
+            >>> largest = votes.tensor().masked_fill(~votes.inside[..., None, None], -torch.inf).amax(2)
+        """
+        if self.index is None:
+            return torch.ones(1, self.total_children, dtype=torch.bool, device=self.pose.device)
+        return self.index < self.total_children
+
     def gather(self, values: Tensor) -> Tensor:
         """Spread a number per child, `[B, N]`, over the fields: `[B, P, I]`, 0 outside the image."""
         if self.index is None:
@@ -214,7 +236,7 @@ class Votes(ABC):
                 self.batch, 1, self.total_children, self.parents
             )
         ones = self.pose.new_ones(1, self.positions, self.index.shape[1])
-        share = torch.where(self._present(), 1 / (self.parents * self._over_positions(ones, "sum")), 0.0)
+        share = torch.where(self.inside, 1 / (self.parents * self._over_positions(ones, "sum")), 0.0)
         return share.unsqueeze(-1).expand(shape)
 
     def softmax(self, logits: Tensor, *, leak: bool = False) -> Tensor:
@@ -237,10 +259,6 @@ class Votes(ABC):
         weight = (logits == self._peak(logits)).to(logits.dtype)
         return self._divide(weight, self._total(weight))
 
-    def _present(self) -> Tensor:
-        assert self.index is not None
-        return self.index < self.total_children
-
     def _peak(self, logits: Tensor) -> Tensor:
         """The largest logit among the parents of each child, `[B, P, I, 1]`; a constant for gradients."""
         peak = logits.detach().amax(-1)
@@ -254,7 +272,7 @@ class Votes(ABC):
         if self.index is None:
             return weight / total
         # Outside the image there is no child: nothing is assigned there, whatever was computed.
-        present = self._present().unsqueeze(-1)
+        present = self.inside.unsqueeze(-1)
         return torch.where(present, weight, 0.0) / torch.where(present, total, 1.0)
 
     def _over_positions(self, values: Tensor, reduce: str) -> Tensor:

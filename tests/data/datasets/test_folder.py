@@ -241,3 +241,52 @@ def test_an_allowed_image_may_be_larger_than_pillows_own_limit(
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(DataError, match=r"PIL\.Image\.MAX_IMAGE_PIXELS"):
         load(f"folder:{tmp_path}")
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """A dark picture of 80×40 with a bright object in its left quarter."""
+    picture = np.full((40, 80, 3), (20, 30, 40), np.uint8)
+    picture[12:28, 4:16] = 255
+    (tmp_path / "a").mkdir()
+    Image.fromarray(picture).save(tmp_path / "a/1.png")
+    return tmp_path
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_padding_keeps_what_cropping_loses(wide: Path, stream: bool) -> None:
+    cropped, _ = load(f"folder:{wide}", size=16, stream=stream)[0]
+    assert cropped[0].max() == 20
+    images = load(f"folder:{wide}", size=16, stream=stream, pad=True)
+    image, _ = images.select(torch.tensor([True]))[0]
+    assert image.shape == (3, 16, 16)
+    assert image[0, 7:9, 1:3].min() > 240  # in its place, at a fifth of its size
+    for rows in (image[:, :4], image[:, 12:]):  # above and below, the color of the border
+        assert (rows == torch.tensor([20, 30, 40], dtype=torch.uint8).view(3, 1, 1)).all()
+    assert images.select(torch.tensor([True])).pad
+
+
+def test_a_line_of_pixels_is_padded(tmp_path: Path) -> None:
+    paint(tmp_path / "a/1.png", 200, (2000, 2), "L")
+    assert (load(f"folder:{tmp_path}", size=16, pad=True).images == 200).all()
+
+
+def test_a_model_reads_files_padded_if_it_was_trained_so(wide: Path, tmp_path: Path) -> None:
+    """By a recipe and by `fit`, from memory and streamed, with validation images; and it is saved so."""
+    from torchcaps import create_model, fit
+    from torchcaps.training import Predictor, default_recipe, train
+
+    paint(wide / "b/1.png", (200, 0, 0), (40, 80))
+    paint(wide / "b/2.png", (200, 0, 0), (40, 80))
+    expected = load(f"folder:{wide}", size=16, pad=True)[0][0]
+    settings = ["data.options.size=16", "data.options.pad=true", "model.options.stages=[[4]]"]
+    settings += ["training.epochs=1", "evaluation.extra_datasets=[]"]
+    train(default_recipe("pooled_cnn", f"folder:{wide}").override(settings), tmp_path / "runs/recipe")
+    for stream in (False, True):
+        images = load(f"folder:{wide}", size=16, pad=True, stream=stream)
+        model = create_model("pooled_cnn", num_classes=2, in_channels=3, image_size=16, stages=((4,),))
+        fit(model, images, val_fraction=0.5, epochs=1, out=tmp_path / f"runs/{stream}")
+        model.save_pretrained(tmp_path / f"runs/{stream}/folder")
+    for run in ("recipe", "False", "True", "True/folder/model.safetensors"):
+        predictor = Predictor.load(tmp_path / "runs" / run)
+        assert torch.equal(predictor.read(wide / "a/1.png"), expected), run

@@ -22,6 +22,7 @@ def folder(
     *,
     data_dir: str | os.PathLike[str] | None = None,
     size: int | None = None,
+    pad: bool = False,
     test_fraction: float = 0.2,
     seed: int = 0,
     stream: bool | None = None,
@@ -29,14 +30,18 @@ def folder(
 ) -> ImageSet | ImageFileSet:
     """Load your own images, one sub-folder per class: `[N, 1, H, W]` if all are gray, else `[N, 3, H, W]`.
 
-    Transparent pixels become white; photographs are rotated as their orientation tag says.
+    Transparent pixels become white; photographs are rotated as their orientation tag says. An image of
+    another shape than the others keeps its proportions: it is scaled until its shorter side fits, and what
+    is then outside of the center is cut off; with `pad` nothing is.
 
     Args:
         split: `"train"` or `"test"`.
         data_dir: the folder. If it has sub-folders `train` and `test`, the classes are in those; otherwise
             `test_fraction` of each class, chosen by `seed`, is the test split.
-        size: images are scaled and center-cropped to this square. By default they keep their size if they all
-            share one of at most 128 pixels, and become 64×64 if not.
+        size: images become squares of this side. By default they keep their size if they all share one of at
+            most 128 pixels, and become 64×64 if not.
+        pad: scale an image until its longer side fits, so that all of it is kept, and fill the rest with the
+            mean color of its border. A model that is trained on them reads new files in the same way.
         test_fraction: share of each class that is the test split, if there is no folder `test`.
         seed: of that choice.
         stream: whether to leave the images in their files and decode them when they are used. By default a
@@ -56,6 +61,7 @@ def folder(
         check_count("size", size)
     if stream is not None:
         check_flag("stream", stream)
+    check_flag("pad", pad)
     check_count("max_pixels", max_pixels)
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {test_fraction!r}")
@@ -80,7 +86,7 @@ def folder(
     rows = [(path, label) for label, name in enumerate(classes) for path in files[split].get(name, ())]
     labels = torch.tensor([label for _, label in rows], dtype=torch.int64)
     images = ImageFileSet(
-        [path for path, _ in rows], labels, classes, shape, gray=gray, max_pixels=max_pixels
+        [path for path, _ in rows], labels, classes, shape, gray=gray, max_pixels=max_pixels, pad=pad
     )
     if stream is None:
         stream = images.num_bytes > STREAM_ABOVE

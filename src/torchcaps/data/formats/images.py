@@ -125,8 +125,10 @@ def read_image(
     gray: bool,
     max_pixels: int = MAX_PIXELS,
     content: bytes | None = None,
+    *,
+    pad: bool = False,
 ) -> Tensor:
-    """Read one image file, scaled to cover `shape` and cropped at the center.
+    """Read one image file, scaled to cover `shape` and cropped at the center, or padded to it.
 
     Transparent pixels become white; photographs are rotated as their orientation tag says.
 
@@ -136,6 +138,8 @@ def read_image(
         gray: whether to give one channel rather than three.
         max_pixels: width times height of the largest file that is decoded.
         content: the bytes of the file, if they are in memory; then the path is only its name in messages.
+        pad: scale the image so that all of it is inside of `shape`, and fill the rest with the mean color of
+            its border.
 
     Returns:
         uint8 `[1, H, W]` or `[3, H, W]`.
@@ -159,14 +163,54 @@ def read_image(
                 image = image.convert("RGBA")
                 image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
             image = image.convert("L" if gray else "RGB")
-            if image.size != (shape[1], shape[0]):
-                image = operations.fit(image, (shape[1], shape[0]), pillow.Resampling.BILINEAR)
+            size = (shape[1], shape[0])
+            if image.size != size and pad:
+                image = padded(image, size)
+            elif image.size != size:
+                image = operations.fit(image, size, pillow.Resampling.BILINEAR)
         except DataError:
             raise
         except (OSError, ValueError, SyntaxError, EOFError, pillow.DecompressionBombError) as fault:
             raise DataError.in_file(path, f"the image is damaged or cut short ({fault})") from fault
     pixels = torch.from_numpy(np.array(image))
     return pixels.unsqueeze(0) if gray else pixels.permute(2, 0, 1)
+
+
+def padded(image: Any, size: tuple[int, int]) -> Any:
+    """A gray or RGB image of Pillow, scaled until its longer side fits, in the middle of its border's color.
+
+    Args:
+        image: the image.
+        size: width and height of the result.
+
+    Example:
+        >>> from PIL import Image
+        >>> padded(Image.new("L", (80, 20), 7), (16, 16)).getextrema()
+        (7, 7)
+    """
+    pillow = require("PIL.Image", extra="train", purpose=PURPOSE)
+    factor = min(size[0] / image.width, size[1] / image.height)
+    inner = [max(1, round(factor * side)) for side in image.size]
+    result = pillow.new(image.mode, size, border_color(image))
+    corner = ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
+    result.paste(image.resize(inner, pillow.Resampling.BILINEAR), corner)
+    return result
+
+
+def border_color(image: Any) -> int | tuple[int, ...]:
+    """Mean color of the outermost pixels of a gray or RGB image, as Pillow takes it.
+
+    A border that looks like the image's own keeps ink on paper apart from chalk on a board, which readers
+    tell by the border; see `torchcaps.training.prediction.inverted`.
+
+    >>> from PIL import Image
+    >>> border_color(Image.new("RGB", (5, 4), (10, 20, 30)))
+    (10, 20, 30)
+    """
+    pixels = np.asarray(image)
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    color = border.mean(0).round().astype(int).tolist()
+    return color if isinstance(color, int) else tuple(color)
 
 
 def finite_pixels(pixels: np.ndarray, path: Path) -> np.ndarray:
