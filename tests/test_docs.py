@@ -234,6 +234,20 @@ def check_start(names: Mapping[str, Any]) -> None:
     assert (read.label, round(read.score, 2)) == ("7", 0.94)
 
 
+@pytest.mark.slow
+def test_the_last_command_of_the_start_page_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    images = next(block for block in FENCE.findall(text) if "mkdir" in block)
+    digits = torchcaps.data.load("digits", size=16)
+    names = {"train": digits, "load": torchcaps.data.load, "Image": pytest.importorskip("PIL.Image")}
+    exec("\n".join(images.splitlines()[1:-1]), names)
+    recipe = torchcaps.training.default_recipe("shared_capsnet", "folder:photos")
+    metrics = torchcaps.training.train(recipe, "runs/photos")["metrics"]["test"]
+    assert metrics["count"] == 40
+    assert metrics["accuracy"] > 0.85
+
+
 def check_traces(names: Mapping[str, Any]) -> None:
     assert f"```text\n{names['trees'][0]}\n```" in (ROOT / "docs/guides/traces.md").read_text("utf-8")
 

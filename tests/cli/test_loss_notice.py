@@ -21,7 +21,7 @@ TINY += ["--epochs", "1", "--budget", "0s", "--set", "evaluation.extra_datasets=
     [
         (
             "dynamic",
-            "loss: margin, as shared_capsnet is registered with it; --set loss.name=NAME takes another",
+            "loss: margin, the default of shared_capsnet; --set loss.name=NAME chooses another",
         ),
         (
             "em",
@@ -46,7 +46,7 @@ def test_nothing_is_told_about_a_loss_that_was_chosen(run: Run, capsys: pytest.C
     run("train", *TINY, "--set", "model.options.routing=em", "--set", "loss.name=spread")
     shown = capsys.readouterr()
     assert "loss:" not in shown.err
-    assert "spread loss, 1 epochs of" in shown.out
+    assert "spread loss, 1 epoch of 12 batches of 128" in shown.out
 
 
 def test_fit_logs_the_loss_it_was_not_given(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
+from torchcaps._words import counted
 from torchcaps.cli.imports import recorded_imports
 from torchcaps.cli.tables import metric_lines, percent
 from torchcaps.training.callbacks import Callback, Plan
@@ -60,7 +61,8 @@ class LineProgress(Callback):
         device = plan.device if plan.processes == 1 else f"{plan.processes} × {plan.device}"
         self.console.print(
             f"{plan.model} ({plan.num_params:,} parameters) on {plan.data} ({plan.images:,} images), "
-            f"{plan.loss} loss, {plan.epochs} epochs of {plan.batches} batches of {plan.batch_size}, "
+            f"{plan.loss} loss, {counted(plan.epochs, 'epoch')} of "
+            f"{counted(plan.batches, 'batch', 'batches')} of {plan.batch_size}, "
             f"{device} → {plan.run}"
         )
         if position.step:

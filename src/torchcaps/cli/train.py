@@ -139,5 +139,5 @@ def choose_recipe(
     ]
     if not any(setting.partition("=")[0].strip() == "loss.name" for setting in settings):
         loss, reason = default_loss(model, routings)
-        LOGGER.warning(f"loss: {loss}, as {reason}; --set loss.name=NAME takes another")
+        LOGGER.warning(f"loss: {loss}, {reason}; --set loss.name=NAME chooses another")
     return default_recipe(model, data, routings=routings), f"{Path(data).name.replace(':', '-')}-{model}"

@@ -110,7 +110,7 @@ def measure(study: Study, name: str, recipe: Recipe) -> dict[str, Any]:
         "train_error": trained,
         "count": test["count"],
         "num_params": count_parameters(model),
-        "images": result["step"] * recipe.training.batch_size,
+        "images": result["step"] * result["recipe"]["training"]["batch_size"],
     }
 
 

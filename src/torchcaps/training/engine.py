@@ -23,6 +23,7 @@ from torchcaps.training.checkpoint import Position, load_state, new_totals, save
 from torchcaps.training.data import Images, has_several_labels, load_train
 from torchcaps.training.distributed import broadcast_choice, broadcast_weights, make_accelerator, split_batch
 from torchcaps.training.evaluation import evaluate
+from torchcaps.training.few_updates import notice_few_updates
 from torchcaps.training.large_layer import notice_large_layer
 from torchcaps.training.metrics import Evaluation
 from torchcaps.training.nonfinite import LateCheck, gradients_finite, raise_not_finite
@@ -91,9 +92,11 @@ class Engine:
 
     def use_images(self, images: Images, epoch: int) -> None:
         """Train on these images from now on; `epoch` says of which epoch they are."""
+        batch_size = self.recipe.training.batch_size
+        assert batch_size is not None
         self.batches = make_batches(
             images,
-            self.recipe.training.batch_size,
+            batch_size,
             train=True,
             preprocess=self.task.preprocess,
             seed=self.recipe.seed,
@@ -127,6 +130,7 @@ class Engine:
     def _train(self, stopper: Stopper) -> dict[str, Any]:
         position, total = self.position, len(self.batches)
         if self.main:
+            notice_few_updates(self.recipe.training, total)
             notice_large_layer(self.model)
             notice_plain_form(self.model, self.accelerator.device)
         self.timed = position.images, position.seconds

@@ -28,6 +28,7 @@ from torchcaps.training.data import (
 )
 from torchcaps.training.objective import LossFunction, Objective, as_output
 from torchcaps.training.recipe import Recipe
+from torchcaps.training.recipe.defaults import with_batch_size
 
 
 class FinalTest(NamedTuple):
@@ -44,7 +45,7 @@ class Task:
     """A model, its data and its loss.
 
     Attributes:
-        recipe: how to train.
+        recipe: how to train; its batch size is set.
         model: the network, on the CPU or on a device.
         card: what is saved with its weights.
         splits: its images.
@@ -99,6 +100,7 @@ def recipe_task(recipe: Recipe, num_workers: int = 0) -> Task:
         options = {**weights_card["options"], **options}
     check_shape(recipe, options)
     splits = load_splits(recipe.data, recipe.seed)
+    recipe = with_batch_size(recipe, len(splits.train))
     card = make_card(recipe, splits.train, splits.train.classes or (), options)
     torch.manual_seed(recipe.seed)
     model = create_model(
@@ -144,6 +146,7 @@ def object_task(
     num_workers: int = 0,
 ) -> Task:
     """A task from a model and data sets that are given as objects; classes without names get numbers."""
+    recipe = with_batch_size(recipe, len(splits.train))
     preprocess = Preprocess.from_options(recipe.data.preprocess)
     images, _ = first_images(splits.train)
     torch.manual_seed(recipe.seed)  # lazy layers get their weights in the first forward pass

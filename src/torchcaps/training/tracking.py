@@ -74,7 +74,8 @@ class Tracking(Callback):
             temporary.write_text(json.dumps(ids) + "\n", encoding="utf-8")
         if not position.step:
             # MLflow refuses to change a parameter of a run, so a resumed one keeps its first values.
-            self.tracker.store_init_configuration(flatten_settings(self.recipe.to_table()))
+            settings = flatten_settings(self.recipe.to_table())
+            self.tracker.store_init_configuration(settings | {"training.batch_size": plan.batch_size})
 
     def on_record(self, numbers: dict[str, Any]) -> None:
         """Send one record."""

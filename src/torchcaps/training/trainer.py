@@ -142,7 +142,8 @@ def fit(
         loss: `"cross_entropy"` (the default), `"margin"`, `"spread"`, or a function of what the model
             returned and of the labels, such as `torch.nn.functional.cross_entropy`.
         epochs: passes over the training images, 10 by default.
-        batch_size: images per step over all processes, 128 by default.
+        batch_size: images per step over all processes; by default 128, or fewer for fewer than
+            1,024 images: `training.batch_size` in the guide to recipes has the rule.
         optimizer: `"adam"` (the default), `"adamw"` or `"sgd"`.
         lr: learning rate, 0.001 by default.
         seed: of batches and dropout, 0 by default; the initial weights are those of the model.

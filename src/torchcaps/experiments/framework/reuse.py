@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torchcaps
-from torchcaps.experiments.framework.storage import add_seconds, finished_result, without_data_dir
+from torchcaps.experiments.framework.storage import add_seconds, finished_result, is_trained_by
 from torchcaps.training.recipe import Recipe
 from torchcaps.training.run import sessions_of
 
@@ -62,5 +62,4 @@ def is_same_run(folder: Path, recipe: Recipe) -> bool:
         versions = {session.get("torchcaps") for session in sessions_of(folder)}
     except (OSError, ValueError):
         return False
-    same = without_data_dir(existing) == without_data_dir(recipe)
-    return same and versions == {torchcaps.__version__}
+    return is_trained_by(existing, recipe) and versions == {torchcaps.__version__}

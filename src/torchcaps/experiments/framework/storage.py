@@ -140,16 +140,22 @@ def check_same_recipe(folder: Path, recipe: Recipe) -> None:
     if not path.is_file():
         return
     existing = Recipe.from_file(path)
-    if without_data_dir(existing) != without_data_dir(recipe):
+    if not is_trained_by(existing, recipe):
         raise RunError(f"{folder} was trained with another recipe: give another --out, or remove that folder")
     if existing.data.dir != recipe.data.dir:
         # A resumed run compares recipes, and would refuse a data folder that has moved.
-        write_text(path, recipe.to_toml())
+        write_text(path, replace(existing, data=replace(existing.data, dir=recipe.data.dir)).to_toml())
 
 
-def without_data_dir(recipe: Recipe) -> Recipe:
-    """A recipe as it is read from a file, without its data folder."""
-    return Recipe.from_toml(replace(recipe, data=replace(recipe.data, dir=None)).to_toml())
+def is_trained_by(existing: Recipe, recipe: Recipe) -> bool:
+    """Whether the run whose file has the recipe `existing` was trained by `recipe`.
+
+    The data may have been in another folder, and a batch size that `recipe` leaves out was chosen by the run.
+    """
+    chosen = recipe.training.batch_size or existing.training.batch_size
+    recipe = replace(recipe, data=replace(recipe.data, dir=existing.data.dir))
+    recipe = replace(recipe, training=replace(recipe.training, batch_size=chosen))
+    return Recipe.from_toml(recipe.to_toml()) == existing
 
 
 def finished_result(folder: Path) -> dict[str, Any] | None:

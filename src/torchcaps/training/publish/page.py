@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from torchcaps._words import counted
 from torchcaps.models import list_pretrained
 from torchcaps.models.registry import takes_pretrained
 
@@ -162,12 +163,3 @@ def markdown(columns: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def counted(number: int, what: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "thread"), counted(2, "thread")
-    ('1 thread', '2 threads')
-    """
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torchcaps.data.registry import dataset_info
 from torchcaps.models.registry import model_info
 from torchcaps.routing import ROUTINGS
 from torchcaps.training.recipe.schema import Recipe
+
+LARGEST_BATCH, SMALLEST_BATCH = 128, 8
+# An epoch of fewer updates than this teaches a network little.
+BATCHES_PER_EPOCH = 8
 
 
 def default_recipe(
@@ -59,20 +64,44 @@ def default_loss(model: str, routings: Sequence[str] = ()) -> tuple[str, str]:
 
     Example:
         >>> default_loss("capsnet")
-        ('margin', 'capsnet is registered with it')
+        ('margin', 'the default of capsnet')
         >>> default_loss("capsnet", ["em"])[0]
         'cross_entropy'
     """
     name = model_info(model).recipe.get("loss", {}).get("name")
     if name is None:
-        return "cross_entropy", f"{model} is registered without a loss"
+        return "cross_entropy", f"as {model} has no default"
     without = [routing for routing in routings if not ROUTINGS[routing].has_lengths]
     if name == "margin" and without:
         return "cross_entropy", (
-            f"the margin loss of {model} is for activations that are lengths, and routing "
+            f"as the margin loss of {model} is for activations that are lengths, and routing "
             f"{', '.join(map(repr, without))} has others (Routing.has_lengths is False)"
         )
-    return name, f"{model} is registered with it"
+    return name, f"the default of {model}"
+
+
+def default_batch_size(images: int) -> int:
+    """The batch size of a recipe that leaves it out.
+
+    128 for 1,024 training images or more. Otherwise the largest power of two with which an epoch has at least
+    8 updates, but not below 8: ten epochs of one batch would leave a network as it was.
+
+    Args:
+        images: number of training images.
+
+    Example:
+        >>> [default_batch_size(images) for images in (48, 160, 1000, 1024, 60000)]
+        [8, 16, 64, 128, 128]
+    """
+    power = 1 << (images // BATCHES_PER_EPOCH).bit_length() >> 1
+    return min(LARGEST_BATCH, max(SMALLEST_BATCH, power))
+
+
+def with_batch_size(recipe: Recipe, images: int) -> Recipe:
+    """The recipe with a batch size: its own, or the default for so many training images."""
+    if recipe.training.batch_size is not None:
+        return recipe
+    return replace(recipe, training=replace(recipe.training, batch_size=default_batch_size(images)))
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,12 +176,13 @@ class SchedulePart:
 class TrainingPart:
     """How long, and in which batches.
 
-    `batch_size` counts the images of one update, over all processes; `grad_accum_steps` computes it in
-    that many pieces, which saves memory and changes nothing else. `ema_decay` is the decay of an exponential
+    `batch_size` counts the images of one update, over all processes; if it is left out, it is chosen for the
+    number of training images, see `default_batch_size`. `grad_accum_steps` computes an update in that many
+    pieces, which saves memory and changes nothing else. `ema_decay` is the decay of an exponential
     moving average of the weights, which is then the model that is evaluated and saved; 0 for none.
     """
 
-    batch_size: int = 128
+    batch_size: int | None = None
     epochs: int = 10
     grad_accum_steps: int = 1
     ema_decay: float = 0.0
@@ -189,7 +190,9 @@ class TrainingPart:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "grad_accum_steps"):
+        if self.batch_size is not None:
+            check_count("training.batch_size", self.batch_size)
+        for name in ("epochs", "grad_accum_steps"):
             check_count(f"training.{name}", getattr(self, name))
         if not 0 <= self.ema_decay < 1:
             raise ValueError(f"training.ema_decay must be at least 0 and below 1, got {self.ema_decay}")
