@@ -48,8 +48,7 @@ export function createLineChart({ label, xTitle, y: limits = null, xTicks = null
         svg("line", { x1: left, x2: width - RIGHT, y1: y(value), y2: y(value) }),
         svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
       ]),
-      ...(xTicks ?? ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value))).flatMap((value) => [
-      ...withFirst(ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)), first).flatMap((value) => [
+      ...(xTicks ?? withFirst(ticks(first, last, width > 500 ? 10 : 6).filter((value) => !whole || Number.isInteger(value)), first)).flatMap((value) => [
         svg("line", { x1: x(value), x2: x(value), y1: height - BOTTOM, y2: height - BOTTOM + 5 }),
         svg("text", { x: x(value), y: height - BOTTOM + 19, "text-anchor": "middle" }, numberText(value)),
       ]),
