@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+OWN = "If it is your own, import the module that registers it first (on the command line: --import FILE.py)."
+"""What the error about a name that is not registered says besides the names that are."""
 
 
-def suggest(name: object, known: Iterable[str], most: int | None = None) -> str:
+def suggest(name: object, known: Iterable[str], most: int | None = None, note: str = "") -> str:
     """The end of an error message for an unknown name: the nearest known name, and the others.
 
     Args:
         name: the unknown name; the part after its last dot is compared on its own too.
         known: the names that would be accepted.
         most: how many of them to list, the nearest first; by default all, sorted.
+        note: a sentence that comes before the list.
 
     Example:
         >>> suggest("dynamc", ["dynamic", "em"])
@@ -25,6 +28,7 @@ def suggest(name: object, known: Iterable[str], most: int | None = None) -> str:
     nearest = sorted(names, key=lambda each: similarity(str(name), each), reverse=True)
     near = bool(nearest) and max(similarity(str(name), nearest[0])) >= 0.5
     hint = f"did you mean {nearest[0]!r}? " if near else ""
+    hint += f"{note} " if note else ""
     if most is not None and most < len(names):
         return f"{hint}Nearest: {', '.join(nearest[:most])}."
     return f"{hint}Known: {', '.join(names) or 'none'}."
@@ -52,9 +56,9 @@ class Registry(Generic[T]):
     >>> _ = animals.register("cat")(4)
     >>> animals["cat"]
     4
-    >>> animals["cap"]
+    >>> animals["cap"]  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: unknown animal 'cap': did you mean 'cat'? Known: cat.
+    ValueError: unknown animal 'cap': did you mean 'cat'? If it is your own, ... Known: cat.
     """
 
     def __init__(self, kind: str, base: type | None = None) -> None:
@@ -83,7 +87,8 @@ class Registry(Generic[T]):
         try:
             return self._entries[name]
         except (KeyError, TypeError):
-            raise ValueError(f"unknown {self.kind} {name!r}: {suggest(name, self._entries)}") from None
+            hint = suggest(name, self._entries, note=OWN)
+            raise ValueError(f"unknown {self.kind} {name!r}: {hint}") from None
 
     def names(self) -> list[str]:
         """All registered names, sorted."""

@@ -108,6 +108,58 @@ def test_what_a_package_registers_can_be_trained_resumed_and_evaluated() -> None
     assert '"count": 20' in torchcaps("--import", "my_capsules", "evaluate", "mine", "--json")
 
 
+RECIPE = """
+[model]
+name = "capsnet_small"
+options = { routing = "my_topk" }
+[data]
+name = "digits"
+options = { size = 20 }
+"""
+STARTED = "The run was started with --import my_topk.py: write this here too"
+OWN = "If it is your own, import the module that registers it first (on the command line: --import FILE.py)."
+
+
+@pytest.fixture
+def _run_of_an_own_routing() -> None:
+    """Files of a run that was started with --import; its folder has the name of a run without --out."""
+    folder = Path("runs/digits-capsnet_small")
+    folder.mkdir(parents=True)
+    (folder / "recipe.toml").write_text(RECIPE)
+    command = ["torchcaps", "--import", "my_topk.py", "train"]
+    (folder / "environment.json").write_text(json.dumps([{"command": command}]))
+
+
+@pytest.mark.usefixtures("_run_of_an_own_routing")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("train --resume --out runs/digits-capsnet_small", "unknown routing 'my_topk'"),
+        ("train --resume", "unknown routing 'my_topk'"),
+        ("train --resume --out runs/digits-capsnet_small --data-dir .", "unknown routing 'my_topk'"),
+        ("train --resume --set optimizer.lrr=1", "did you mean 'optimizer.lr'?"),
+        ("export runs/digits-capsnet_small --out x.bin", "unknown format 'bin'"),
+        ("train --model capsnet_small --data digits -s model.options.routing=my_topk", "unknown routing"),
+        ("train --model capsnet_small --data my_data", "unknown data set 'my_data'"),
+        ("train --model my_net --data digits", "unknown model 'my_net'"),
+    ],
+)
+def test_only_an_unknown_name_of_the_named_run_tells_its_imports(
+    words: str, says: str, run: Run, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered = "--set" not in words and not words.startswith("export")
+    own = registered and "--resume" not in words
+    run(*words.split(), code=2)
+    error = capsys.readouterr().err
+    assert says in error
+    assert (STARTED in error, OWN in error) == (registered and not own, own)
+    # What was imported already is not asked for again.
+    monkeypatch.setitem(sys.modules, "my_topk", sys)
+    run(*words.split(), code=2)
+    error = capsys.readouterr().err
+    assert (STARTED in error, OWN in error) == (False, registered)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("package")
 def test_every_process_of_torchrun_imports_the_package() -> None:

@@ -150,7 +150,7 @@ def test_only_the_kinds_of_viewpoint_of_a_space_are_known() -> None:
 @pytest.mark.parametrize(
     ("pose", "in_dim", "out_dim", "message"),
     [
-        ("matrx", 16, 16, "unknown pose space 'matrx': did you mean 'matrix'"),
+        ("matrx", 16, 16, "unknown pose space 'matrx': did you mean 'matrix'. If it is your own, import "),
         ("matrix", 15, 15, "matrix poses need in_dim = out_dim = P·P"),
         ("similarity", 16, 16, "similarity poses need in_dim = out_dim = 4"),
         ("quaternion", 4, 3, "in_dim and out_dim must be at least 4, got in_dim=4, out_dim=3"),

@@ -74,6 +74,14 @@ def test_shipped_recipe_is_complete_and_builds_its_model(name: str) -> None:
         ("data={name='multimnist', resample_each_epoch=true, val_fraction=0.1}", "exclude each other"),
         ("seed", "key=value"),
         ("seed.x=1", "unknown recipe key"),
+        (
+            "routing.k=2",
+            r"'routing\.k': an option of the model or of its routing is written model\.options\.k,",
+        ),
+        ("model.k=2", r"is written model\.options\.k, one of the data set data\.options\.k"),
+        ("k=2", r"is written model\.options\.k,"),
+        ("routing.lr=2", r"'routing\.lr': did you mean 'optimizer\.lr'\? Nearest: "),
+        ("optimizer.lrr=2", r"'optimizer\.lrr': did you mean 'optimizer\.lr'\? Nearest: "),
         ("model=capsnet", "model must be a table"),
     ],
 )

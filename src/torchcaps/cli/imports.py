@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from torchcaps._registry import OWN
 from torchcaps.errors import RunError
 
 Imports = Annotated[
@@ -103,19 +104,30 @@ def find_line(error: Exception) -> str:
 
 @contextmanager
 def import_hint(run: Path) -> Iterator[None]:
-    """Add to the error about an unknown name which modules the run was started with.
+    """Say in the error about a name that is not registered which modules the run was started with.
 
     Args:
-        run: the run's folder, or a weights file in it.
+        run: the folder of the run that was named, or a weights file in it.
     """
     try:
         yield
     except (ValueError, RunError) as error:
         folder = run if run.is_dir() else run.parent
-        words = " ".join(f"--import {name}" for name in recorded_imports(folder))
-        if not words or "unknown " not in str(error):
+        missing = [name for name in recorded_imports(folder) if not is_imported(name)]
+        if not missing or OWN not in str(error):
             raise
-        raise type(error)(f"{error} The run was started with {words}: write this here too") from error
+        words = " ".join(f"--import {name}" for name in missing)
+        hint = f"The run was started with {words}: write this here too."
+        raise type(error)(str(error).replace(OWN, hint)) from error
+
+
+def is_imported(name: str) -> bool:
+    """Whether a module or a `.py` file, named as for `--import`, has been imported.
+
+    >>> is_imported("torchcaps.cli"), is_imported("elsewhere/my_routing.py")
+    (True, False)
+    """
+    return (Path(name).stem if name.endswith(".py") else name.rstrip("/")) in sys.modules
 
 
 def recorded_imports(run: Path) -> list[str]:

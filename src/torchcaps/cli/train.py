@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from torchcaps.cli.imports import import_hint
-from torchcaps.cli.options import RUNS, DataDir, Settings, newest_run
+from torchcaps.cli.options import DataDir, Settings, newest_run
 
 LOGGER = logging.getLogger(__name__)
 # The exit code of a program that Ctrl-C ended.
@@ -77,19 +78,21 @@ def train(
     from torchcaps.training.recipe import Recipe
     from torchcaps.training.tracking import tracking_callbacks
 
+    earlier: Path | None = None
     if resume and not recipe and not model:
         out = out or newest_run("recipe.toml")
-        if not (out / "recipe.toml").is_file():
+        earlier = out / "recipe.toml"
+        if not earlier.is_file():
             raise ValueError(f"{out} holds no run to resume")
-        with import_hint(out):
-            chosen, label = Recipe.from_file(out / "recipe.toml"), out.name
-    else:
-        chosen, label = choose_recipe(recipe, model, data, settings or [])
     changes = list(settings or [])
     changes += [f"training.epochs={epochs}"] if epochs is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += [f"data.dir={data_dir.absolute()}"] if data_dir is not None else []
-    with import_hint(out or RUNS / label):
+    with import_hint(out) if resume and out else nullcontext():
+        if earlier is not None:
+            chosen, label = Recipe.from_file(earlier), earlier.parent.name
+        else:
+            chosen, label = choose_recipe(recipe, model, data, settings or [])
         effective = chosen.override(changes)
         if dry_run:
             typer.echo(json.dumps(effective.to_table()) if as_json else effective.to_toml())

@@ -133,7 +133,7 @@ def create_model(
         ('classes.weight',)
         >>> create_model("capsnett")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: unknown model 'capsnett': did you mean 'capsnet'? Known: aff_capsnet, ...
+        ValueError: unknown model 'capsnett': did you mean 'capsnet'? If it is your own, ...
     """
     from torchcaps.models.pretrained import freeze_parameters, load_pretrained
 

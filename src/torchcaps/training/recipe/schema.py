@@ -303,6 +303,8 @@ class Recipe:
 
 
 T = TypeVar("T")
+# In these tables an unknown key is a wrong spelling; anywhere else it may be an option of the model.
+KEY_TABLES = ("data", "loss", "optimizer", "schedule", "training", "evaluation", "stop")
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", dict: "a table"}
 
 
@@ -362,8 +364,16 @@ def put(root: type, table: dict[str, Any], key: str, value: Any) -> None:
 
 def unknown_key(key: str, root: type) -> ValueError:
     """The error for a key that no recipe has."""
-    name = key.rpartition(".")[2]
-    hint = HINTS.get(name) or suggest(ALIASES.get(name, key), dotted_keys(root), most=5)
+    table, name = key.partition(".")[0], key.rpartition(".")[2]
+    target, known = ALIASES.get(name, key), list(dotted_keys(root))
+    hint = HINTS.get(name) or suggest(target, known, most=5)
+    misplaced = any(each.rpartition(".")[2] == target.rpartition(".")[2] for each in known)
+    similar = table == key and hint.startswith("did you mean")
+    if name not in HINTS and not misplaced and not similar and table not in KEY_TABLES:
+        hint = (
+            f"an option of the model or of its routing is written model.options.{name}, one of the data set "
+            f"data.options.{name}. Nearest keys" + hint.partition("Nearest")[2]
+        )
     return ValueError(f"unknown recipe key {key!r}: {hint}")
 
 
