@@ -65,7 +65,7 @@ def train(
       torchcaps train --resume --out runs/first
       torchcaps train recipes/mnist-capsnet.toml --set optimizer.lr=3e-4
       torchcaps train --model capsnet_small --data folder:photos
-      torchcaps train --model capsnet_small --data folder:photos --dry-run > mine.toml
+      torchcaps train --model capsnet_small --data digits --dry-run > mine.toml
       torchcaps train --model norb_cnn --data smallnorb --data-dir norb
       torchcaps train mnist-capsnet --track wandb
       torchrun --nproc-per-node 2 -m torchcaps train mnist-capsnet

@@ -88,7 +88,7 @@ def _filled(votes: Votes) -> Votes:
     """The same votes with large numbers in the places outside the image."""
     kind: Any = type(votes)
 
-    class Filled(kind):  # type: ignore[misc]
+    class Filled(kind):
         def compute(self, poses: Tensor) -> Tensor:
             found: Tensor = super().compute(poses)
             waves = torch.arange(found.numel(), device=found.device).view_as(found).cos().to(found.dtype)
