@@ -39,13 +39,13 @@ def rewritten(text: str) -> str:
 
 
 def page_link(page: str) -> str:
-    """A link from an API page, such as `api/routing/`, to another page of the site.
+    """A link from an API page, such as `api/routing.md`, to another page of the site.
 
     >>> page_link("viewpoint")
-    '[Viewpoints](../../viewpoint/)'
+    '[Viewpoints](../viewpoint.md)'
     """
     title = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-    return f"[{title}](../../{page}/)"
+    return f"[{title}](../{page}.md)"
 
 
 def markdown_table(table: str) -> str:
