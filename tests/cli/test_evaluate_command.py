@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
+from torchcaps.cli.tables import print_confusion
 from torchcaps.data import load
 from torchcaps.models.weights import load_weights, save_weights
+from torchcaps.training.metrics import Evaluation
 from torchcaps.training.prediction import Predictor
 
 Run = Callable[..., None]
@@ -21,7 +24,32 @@ def test_evaluate_prints_tables_and_draws_a_figure(
     output = capsys.readouterr().out
     assert "accuracy" in output
     assert "precision" in output
+    # Ten classes fit; the matrix is the last table, and its diagonal holds the images that are right.
+    matrix = [line.split() for line in output.partition("true \\ predicted")[2].splitlines()[:11]]
+    assert matrix[0] == [row[0] for row in matrix[1:]] == [str(digit) for digit in range(10)]
+    right = sum(int(row[1 + place]) for place, row in enumerate(matrix[1:]))
+    assert f"{100 * right / 355:.2f} %" in output
     assert Image.open("confusion.png").size[0] > 400
+
+
+@pytest.mark.parametrize(
+    ("classes", "columns", "printed"),
+    [
+        (("cat", "dog"), 80, True),
+        (tuple(map(str, range(12))), 80, True),
+        (tuple(map(str, range(13))), 80, False),
+        (("a rather long name of a class",) * 4, 80, False),
+        (tuple(map(str, range(12))), 40, False),
+    ],
+)
+def test_a_wide_confusion_matrix_is_not_broken(
+    classes: tuple[str, ...], columns: int, printed: bool, capsys: pytest.CaptureFixture
+) -> None:
+    evaluation = Evaluation(1, 1.0, 1.0, None, classes, torch.zeros(len(classes), len(classes)).long())
+    print_confusion(evaluation, Console(width=columns))
+    output = capsys.readouterr().out
+    assert ("true \\ predicted" in output) == printed
+    assert ("--figure PNG draws it, --json has it" in " ".join(output.split())) != printed
 
 
 def test_evaluate_prints_json(run: Run, trained: Path, capsys: pytest.CaptureFixture) -> None:

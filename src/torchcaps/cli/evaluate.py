@@ -38,6 +38,9 @@ def evaluate(
 ) -> None:
     """Test a trained model: accuracy, metrics per class, a confusion matrix.
 
+    The confusion matrix is printed for up to 12 classes; --json and --figure have it for any number.
+    There is none for images with several labels, such as those of two_digits.
+
     [bold]Examples[/bold]
 
       torchcaps evaluate runs/mnist-shared_capsnet

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from torchcaps.training.metrics import Evaluation
 
 
+# A confusion matrix is printed up to this many classes and columns of the terminal.
+FEW_CLASSES, MATRIX_COLUMNS = 12, 80
+
+
 def plain_table(*columns: str) -> Table:
     """A table without borders.
 
     Args:
         columns: the headings. One that starts with `>` is aligned right, for numbers; the cells below one
-            that starts with `=` are never broken, so that names can be copied.
+            that starts with `=`, or `>=`, are never broken, so that names can be copied.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
@@ -26,7 +30,7 @@ def plain_table(*columns: str) -> Table:
             column.lstrip(">="),
             justify="right" if column.startswith(">") else "left",
             overflow="fold",  # by default a long word would be cut off
-            no_wrap=column.startswith("="),
+            no_wrap=column.lstrip(">").startswith("="),
         )
     return table
 
@@ -81,7 +85,7 @@ def metric_lines(metrics: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print the metrics, then recall and precision per class."""
+    """Print the metrics, then recall and precision per class, then the confusion matrix."""
     console = Console(highlight=False)
     table = plain_table("metric", ">value")
     table.add_row("images", f"{evaluation.count:,}")
@@ -98,6 +102,28 @@ def print_evaluation(evaluation: Evaluation) -> None:
         for name, count, recall, precision in rows:
             table.add_row(name, f"{count:,}", percent(recall), percent(precision))
         console.print(table)
+        console.print()
+        print_confusion(evaluation, console)
+
+
+def print_confusion(evaluation: Evaluation, console: Console) -> None:
+    """Print the confusion matrix if it can be read, or else where it is."""
+    table = confusion_table(evaluation)
+    # A console measures no more than its own width.
+    width = Console(width=MATRIX_COLUMNS + 1).measure(table).maximum
+    if len(evaluation.classes) <= FEW_CLASSES and width <= min(MATRIX_COLUMNS, console.width):
+        console.print(table)
+    else:
+        console.print("The confusion matrix is too wide to print: --figure PNG draws it, --json has it.")
+
+
+def confusion_table(evaluation: Evaluation) -> Table:
+    """How often each class, by row, was taken for each class, by column; images must have one label each."""
+    assert evaluation.confusion is not None
+    table = plain_table("=true \\ predicted", *(f">={name}" for name in evaluation.classes))
+    for name, counts in zip(evaluation.classes, evaluation.confusion.tolist()):
+        table.add_row(name, *map(str, counts))
+    return table
 
 
 def model_rows(classes: int, channels: int, size: int) -> list[dict[str, Any]]:
