@@ -95,7 +95,10 @@ def test_the_sentence_follows_the_input(visit: Visit) -> None:
             "both correct" in text or "class count" in text
             for text in view.locator(".verdict").all_inner_texts()
         ]
-        differ = "Here they differ; the view opens with such an example." in view.locator(".how-often").inner_text()
+        differ = (
+            "Here they differ; the view opens with such an example."
+            in view.locator(".how-often").inner_text()
+        )
         assert differ == (right[0] != right[1])
 
 
