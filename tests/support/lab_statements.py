@@ -124,7 +124,6 @@ FACTS = {
     "the two longest; a full bar": "test_a_full_bar_means_certain_for_both_networks",
     "both learned wholes from": "test_the_cnn_is_trained_on_one_whole_per_picture",
     "to the middle of the whole": "test_the_wholes_that_parts_predict_agree",
-    "an answer that is not in": ("test_an_answer_that_is_none_of_the_two_digits_has_no_color_of_theirs"),
     "an answer that is not in": "test_an_answer_that_is_none_of_the_two_digits_has_no_color_of_theirs",
     "Examples on which one": "test_the_pairs_on_which_one_network_is_right",
     "wrong; two digits of one class": "test_two_digits_of_one_class_are_named_once",
