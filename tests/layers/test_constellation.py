@@ -228,7 +228,7 @@ def test_all_wholes_are_found_and_each_part_is_used_once(name: str) -> None:
 def test_a_child_that_few_wholes_have_is_not_a_part(filled: float) -> None:
     """A slot that fewer than half of the wholes fill may confirm a whole, and its child stays free.
 
-    A detector that reads a second, faint part into most houses teaches such a slot.
+    A detector that reads a second, faint part into some houses teaches such a slot.
     """
     torch.manual_seed(0)
     layer, place = built(), similarity(0.0, 0.0, 0.3, 0.5)
