@@ -99,8 +99,8 @@ def export(
     inputs and outputs.
 
     Args:
-        model: a run's folder, a weights file, the name of weights that come with torchcaps, such as
-            `"capsnet_small-mnist"`, or a model.
+        model: a run's folder, a folder of `save_pretrained`, a weights file, the name of weights that come
+            with torchcaps, such as `"capsnet_small-mnist"`, or a model.
         path: the new file; it is replaced if it exists.
         format: `"onnx"`, or `"pt2"` for a program of `torch.export`; by default the ending of the path.
         batch_size: fix the number of images in a batch; by default any number.
