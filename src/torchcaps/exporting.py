@@ -26,6 +26,8 @@ from torchcaps.training.prediction import find_weights
 FORMATS = ("onnx", "pt2")
 # Name of the JSON description in the file: an entry of the metadata of ONNX, an extra file of a `.pt2`.
 DESCRIPTION = "torchcaps.json"
+# Name of the first dimension where any number of images is taken.
+BATCH = "batch"
 # How far the scores of the exported network may lie from those of the model.
 TOLERANCE = 1e-5
 # Batches that the exported network is tested with; the first one is exported.
@@ -147,7 +149,7 @@ def export(
     images = torch.rand(count, *shape, dtype=weight.dtype)
     with torch.no_grad():
         outputs = tuple(network(images))
-    batch: Any = {0: torch.export.Dim("batch")} if batch_size is None else None
+    batch: Any = {0: torch.export.Dim(BATCH)} if batch_size is None else None
     with quiet():
         program = torch.export.export(network, (images,), dynamic_shapes=(batch,))
     description = _describe(model, card, shape, batch_size, outputs)
@@ -156,7 +158,7 @@ def export(
     with replaced_on_success(path) as temporary:
         written = temporary.with_name(f"{temporary.name}.{format}")
         try:
-            run = write(program, images, outputs, written, json.dumps(description))
+            run = write(program, batch_size, outputs, written, json.dumps(description))
             sizes = BATCHES if batch_size is None else (batch_size,)
             difference = max(_difference(network, run, size, images) for size in sizes)
             if not difference <= TOLERANCE:
@@ -201,7 +203,7 @@ def _describe(
     description: dict[str, Any] = {
         "torchcaps": __version__,
         "model": type(model).__name__,
-        "input": {"name": "images", "shape": [batch_size or "batch", *shape]},
+        "input": {"name": "images", "shape": [batch_size or BATCH, *shape]},
         "outputs": list(outputs),
     }
     if card is not None:
@@ -216,7 +218,7 @@ def _describe(
 
 def _write_pt2(
     program: torch.export.ExportedProgram,
-    images: Tensor,
+    batch_size: int | None,
     outputs: tuple[str, ...],
     path: Path,
     description: str,
@@ -228,7 +230,7 @@ def _write_pt2(
 
 def _write_onnx(
     program: torch.export.ExportedProgram,
-    images: Tensor,
+    batch_size: int | None,
     outputs: tuple[str, ...],
     path: Path,
     description: str,
@@ -241,6 +243,8 @@ def _write_onnx(
             dynamo=True,
             input_names=["images"],
             output_names=list(outputs),
+            # The names of the program's own dimensions are lost; "batch" is also in the description.
+            dynamic_shapes={"images": {0: BATCH}} if batch_size is None else None,
             external_data=False,
             verbose=False,
         )
