@@ -110,7 +110,10 @@ def test_files_describe_themselves(tmp_path: Path) -> None:
     model = create_model("pooled_cnn", num_classes=2, stages=((4,),), hidden=4)
     extra = {exporting.DESCRIPTION: ""}
     torch.export.load(export(model, tmp_path / "pets.pt2", card=card).path, extra_files=extra)
-    props = onnx.load(export(model, tmp_path / "pets.onnx", card=card).path).metadata_props
+    file = onnx.load(export(model, tmp_path / "pets.onnx", card=card).path)
+    props = file.metadata_props
+    for value in (*file.graph.input, *file.graph.output):
+        assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
     for text in (extra[exporting.DESCRIPTION], {each.key: each.value for each in props}["torchcaps.json"]):
         description = json.loads(text)
         assert description["classes"] == ["cat", "dog"]

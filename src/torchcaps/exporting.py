@@ -26,6 +26,8 @@ from torchcaps.training.prediction import find_weights, invert_limits
 FORMATS = ("onnx", "pt2")
 # Name of the JSON description in the file: an entry of the metadata of ONNX, an extra file of a `.pt2`.
 DESCRIPTION = "torchcaps.json"
+# Name of the first dimension where any number of images is taken.
+BATCH = "batch"
 # How far the scores of the exported network may lie from those of the model.
 TOLERANCE = 1e-5
 # Batches that the exported network is tested with; the first one is exported.
@@ -99,8 +101,8 @@ def export(
     inputs and outputs. The guide to exports explains its keys.
 
     Args:
-        model: a run's folder, a weights file, the name of weights that come with torchcaps, such as
-            `"capsnet_small-mnist"`, or a model.
+        model: a run's folder, a folder of `save_pretrained`, a weights file, the name of weights that come
+            with torchcaps, such as `"capsnet_small-mnist"`, or a model.
         path: the new file; it is replaced if it exists.
         format: `"onnx"`, or `"pt2"` for a program of `torch.export`; by default the ending of the path.
         batch_size: fix the number of images in a batch; by default any number.
@@ -147,7 +149,7 @@ def export(
     images = torch.rand(count, *shape, dtype=weight.dtype)
     with torch.no_grad():
         outputs = tuple(network(images))
-    batch: Any = {0: torch.export.Dim("batch")} if batch_size is None else None
+    batch: Any = {0: torch.export.Dim(BATCH)} if batch_size is None else None
     with quiet():
         program = torch.export.export(network, (images,), dynamic_shapes=(batch,))
     description = _describe(model, card, shape, batch_size, outputs)
@@ -156,7 +158,7 @@ def export(
     with replaced_on_success(path) as temporary:
         written = temporary.with_name(f"{temporary.name}.{format}")
         try:
-            run = write(program, images, outputs, written, json.dumps(description))
+            run = write(program, batch_size, outputs, written, json.dumps(description))
             sizes = BATCHES if batch_size is None else (batch_size,)
             difference = max(_difference(network, run, size, images) for size in sizes)
             if not difference <= TOLERANCE:
@@ -201,7 +203,7 @@ def _describe(
     description: dict[str, Any] = {
         "torchcaps": __version__,
         "model": type(model).__name__,
-        "input": {"name": "images", "shape": [batch_size or "batch", *shape]},
+        "input": {"name": "images", "shape": [batch_size or BATCH, *shape]},
         "outputs": list(outputs),
     }
     if card is not None:
@@ -232,7 +234,7 @@ def _describe_image(card: ModelCard) -> dict[str, Any]:
 
 def _write_pt2(
     program: torch.export.ExportedProgram,
-    images: Tensor,
+    batch_size: int | None,
     outputs: tuple[str, ...],
     path: Path,
     description: str,
@@ -244,7 +246,7 @@ def _write_pt2(
 
 def _write_onnx(
     program: torch.export.ExportedProgram,
-    images: Tensor,
+    batch_size: int | None,
     outputs: tuple[str, ...],
     path: Path,
     description: str,
@@ -257,6 +259,8 @@ def _write_onnx(
             dynamo=True,
             input_names=["images"],
             output_names=list(outputs),
+            # The names of the program's own dimensions are lost; "batch" is also in the description.
+            dynamic_shapes={"images": {0: BATCH}} if batch_size is None else None,
             external_data=False,
             verbose=False,
         )

@@ -1,10 +1,13 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+
+from torchcaps.training.prediction import Predictor, find_weights
 
 Run = Callable[..., None]
 
@@ -16,6 +19,27 @@ def test_predict_reads_any_image(run: Run, trained: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("photo.png: ")
     run("predict", "photo.png", "--run", trained, "--invert", "--json")
     assert len(json.loads(capsys.readouterr().out)["scores"]) == 10
+
+
+def test_a_folder_of_save_pretrained_is_taken_like_a_run(
+    run: Run, trained: Path, capsys: pytest.CaptureFixture
+) -> None:
+    Predictor.load(trained).model.save_pretrained("saved")
+    assert find_weights("saved") == Path("saved/model.safetensors")  # which serve calls
+    Image.fromarray(torch.randint(256, (16, 16), dtype=torch.uint8).numpy()).save("photo.png")
+    for command in ("predict", "parse"):
+        run(command, "photo.png", "--run", "saved", "--json")
+        saved = json.loads(capsys.readouterr().out)
+        run(command, "photo.png", "--run", trained, "--json")
+        assert saved == json.loads(capsys.readouterr().out)
+    run("export", "saved", "--out", "network.pt2")
+    run("evaluate", "saved", "--data", "digits", "-s", "size=16")
+    run("evaluate", "saved", code=2)
+    assert "name the data set to test on with --data" in capsys.readouterr().err
+    # In the folder of a run, the model that the run reports stays the one that is used.
+    shutil.copytree(trained, "both")
+    shutil.copy("saved/model.safetensors", "both")
+    assert find_weights("both") == Path("both/last.safetensors")
 
 
 @pytest.mark.parametrize("command", ["predict", "parse"])

@@ -17,7 +17,7 @@ from torchcaps import CapsuleHead, Model, create_model
 from torchcaps.errors import MissingExtraError, RunError
 from torchcaps.models import CapsuleModel, hub, pretrained_path
 from torchcaps.models.weights import load_weights
-from torchcaps.routing import DynamicRouting
+from torchcaps.routing import ROUTINGS, DynamicRouting, register_routing
 from torchcaps.training import train
 
 
@@ -32,6 +32,19 @@ def test_a_folder_keeps_the_card_of_the_run(tmp_path: Path) -> None:
     assert "| data | mnist |" in readme
 
 
+def test_the_page_of_a_model_names_the_modules_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ROUTINGS, "_entries", dict(ROUTINGS._entries))
+    kind = type("Own", (DynamicRouting,), {"__module__": "my_routing"})
+    register_routing("my_topk")(kind)
+    for routing, own in (("my_topk", True), ("dynamic", False)):
+        create_model("capsnet_small", routing=routing).save_pretrained(tmp_path)
+        readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+        sentence = "The routing `my_topk` does not come with torchcaps: import the module that registers it"
+        assert (f"\n\n{sentence} (`my_routing`) before you load this model.\n\n```python" in readme) == own
+
+
 def test_a_new_classifier_forgets_the_old_names(tmp_path: Path) -> None:
     model, _ = load_weights(pretrained_path("shared_capsnet", "mnist"))
     model.reset_classifier(2)
@@ -44,8 +57,16 @@ def test_a_new_classifier_forgets_the_old_names(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
         Model.from_pretrained(tmp_path)
-    with pytest.raises(RunError, match=r"there is no model\.safetensors in it"):
-        Model.from_pretrained("nothing")
+    for missing in ("nothing", str(tmp_path / "nothing")):
+        with pytest.raises(RunError, match=r"nothing: there is no such folder"):
+            Model.from_pretrained(missing)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "recipe.toml").touch()
+    with pytest.raises(RunError, match=r"is the folder of a run.*training\.Predictor\.load\(.*run\"\)"):
+        Model.from_pretrained(run)
+    with pytest.raises(RunError, match=r"is a file: torchcaps\.training\.load_weights reads it"):
+        Model.from_pretrained(run / "recipe.toml")
     monkeypatch.setenv("TORCHCAPS_OFFLINE", "1")
     with pytest.raises(RunError, match="no folder me/nothing, and the hub is not used"):
         Model.from_pretrained("me/nothing")

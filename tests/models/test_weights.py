@@ -18,7 +18,14 @@ from support.tiny_runs import child_environment
 from torchcaps.errors import RunError
 from torchcaps.models import create_model, list_models, register_model
 from torchcaps.models.registry import MODELS
-from torchcaps.models.weights import FORMAT, ModelCard, load_into, load_weights, save_weights, write_tensors
+from torchcaps.models.weights import (
+    FORMAT,
+    ModelCard,
+    load_file_into,
+    load_weights,
+    save_weights,
+    write_tensors,
+)
 
 CARD = ModelCard("pooled_cnn", {"stages": [[4], [4]], "hidden": 8}, 3, 1, (16, 16), ("a", "b", "c"))
 
@@ -181,9 +188,9 @@ def test_a_model_may_compute_have_infinite_buffers_and_lazy_layers(tmp_path: Pat
         del MODELS._entries["Masked"]
 
 
-def test_the_error_of_load_into_is_one_line(tmp_path: Path) -> None:
+def test_the_error_of_load_file_into_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="does not fit Linear: ") as error:
-        load_into(nn.Linear(1, 2), write(tmp_path / "w.safetensors"))
+        load_file_into(nn.Linear(1, 2), write(tmp_path / "w.safetensors"))
     assert "\n" not in str(error.value)
 
 

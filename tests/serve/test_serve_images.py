@@ -84,6 +84,11 @@ GRAY = [[0, 255], [255, 0]]
         (b"not an image", "image/png", "body: it is not an image that can be read"),
         (b'{"images": []}', "", "body: this looks like JSON; send it as application/json"),
         (b"--x", "multipart/form-data", "curl --data-binary"),
+        (
+            file_of(np.zeros((9, 9), np.uint8)).replace(b"\n", b"").replace(b"\r", b""),
+            "application/x-www-form-urlencoded",
+            "; curl -d removes line breaks: send the file by curl --data-binary @FILE",
+        ),
         (b"{", JSON, "body: not valid JSON"),
         (b"[1]", JSON, "body: "),
         (b"{}", JSON, "images: field required"),

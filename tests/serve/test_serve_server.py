@@ -41,6 +41,13 @@ def check(predictions: list[dict[str, Any]], expected: list[Prediction]) -> None
         assert mine["score"] == mine["scores"][mine["label"]]
 
 
+def test_the_root_names_every_address(client: TestClient) -> None:
+    answer = client.get("/").json()
+    paths = client.get("/openapi.json").json()["paths"]
+    documented = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(answer["addresses"]) == documented | {"GET /openapi.json"}
+
+
 def test_predictions_are_those_of_the_predictor(client: TestClient, predictor: Predictor) -> None:
     images = random_images(5)
     response = client.post("/predict", json={"images": images.tolist()})

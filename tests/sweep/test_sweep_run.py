@@ -56,6 +56,8 @@ def test_the_page_on_sweeps_lists_every_field_of_the_summary(tmp_path: Path) -> 
     make(tmp_path).run_grid()
     summary = json.loads((tmp_path / "sweep.json").read_text("utf-8"))
     page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text("utf-8")
+    values = {"model.options.routing": "dynamic", "optimizer.lr": 0.003}
+    assert f"`OUT/{folder_name(values)}/seed-0`" in page
     listed = re.findall(r"^\| `([\w.\[\]]+)` \|", page.partition("### sweep.json")[2], re.M)
     assert listed == [
         "recipe",
@@ -77,7 +79,10 @@ def test_a_grid_of_real_runs(tmp_path: Path) -> None:
     assert means == sorted(means, reverse=True)
     assert summary["best"] == summary["rows"][0]
     assert len(summary["best"]["validation"]["values"]) == 2
-    assert len(lines) == 4
+    settings = [("1e-07", 0), ("1e-07", 1), ("0.01", 0), ("0.01", 1)]
+    assert lines == [
+        f"[run {run} of 4] optimizer.lr={lr}, seed {seed}" for run, (lr, seed) in enumerate(settings, 1)
+    ]
     folder = tmp_path / summary["best"]["folder"]
     assert all(is_finished(folder / f"seed-{seed}") for seed in (0, 1))
     assert json.loads((tmp_path / "sweep.json").read_text())["rows"] == summary["rows"]
@@ -85,7 +90,9 @@ def test_a_grid_of_real_runs(tmp_path: Path) -> None:
 
     lines.clear()
     again = make(tmp_path, ["optimizer.lr=1e-7,0.01,0.02"], seeds=1, report=lines.append).run_grid()
-    assert len(lines) == 1, "finished runs are skipped although the grid has grown"
+    assert lines == ["[run 3 of 3] optimizer.lr=0.02, seed 0"], (
+        "finished runs are skipped although the grid has grown"
+    )
     assert len(again["rows"]) == 3
 
 

@@ -21,7 +21,7 @@ import torchcaps
 from support.tiny_runs import child_environment, records_of, weights_of
 from torchcaps.data import load
 from torchcaps.errors import RunError
-from torchcaps.models.weights import load_into, load_weights
+from torchcaps.models.weights import load_file_into, load_weights
 from torchcaps.training import Callback, Predictor, Recipe, evaluate, fit, load_recipe, train
 from torchcaps.training.checkpoint import Position
 
@@ -91,7 +91,7 @@ def test_a_plain_module_learns_from_a_plain_data_set(tmp_path: Path, kind: str) 
 def test_the_weights_load_into_the_users_module_only(tmp_path: Path) -> None:
     net = new_net()
     fit(net, Corners(), out=tmp_path, **QUICK)
-    again = load_into(Net(), tmp_path / "last.safetensors")
+    again = load_file_into(Net(), tmp_path / "last.safetensors")
     for name, tensor in net.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor), name
     for load_run in (load_weights, Predictor.load):
@@ -100,7 +100,7 @@ def test_the_weights_load_into_the_users_module_only(tmp_path: Path) -> None:
         ):
             load_run(tmp_path / "last.safetensors")
     with pytest.raises(RunError, match="does not fit Net"):
-        load_into(Net(classes=7), tmp_path / "last.safetensors")
+        load_file_into(Net(classes=7), tmp_path / "last.safetensors")
     with pytest.raises(ValueError, match=r"was given to torchcaps\.fit as an object"):
         train(load_recipe(str(tmp_path / "recipe.toml")), tmp_path, resume=True)
 

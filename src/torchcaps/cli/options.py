@@ -9,7 +9,10 @@ import typer
 
 RUNS = Path("runs")
 
-WEIGHTS_HELP = "A run's folder, a weights file, or the name of trained weights that torchcaps models lists"
+WEIGHTS_HELP = (
+    "A run's folder, a folder of save_pretrained, a weights file, or the name of trained weights that "
+    "torchcaps models lists"
+)
 """What a command takes as a trained network."""
 
 ImageFiles = Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files of any size.")]

@@ -21,6 +21,7 @@ from torchcaps.lab.schemas import (
     RunResponse,
     State,
 )
+from torchcaps.models.hub import WEIGHTS as SAVED_WEIGHTS
 from torchcaps.models.weights import load_weights
 from torchcaps.training.data import Images, eval_split, load_split
 from torchcaps.training.lock import is_written
@@ -168,6 +169,11 @@ def read_recipe(folder: Path) -> Recipe:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give one that torchcaps train made")
     path = folder / "recipe.toml"
+    if not path.is_file() and (folder / SAVED_WEIGHTS).is_file():
+        raise RunError(
+            f"{folder} is a folder of save_pretrained, which has no curves: give the run's own folder; "
+            "torchcaps predict, parse, evaluate, export and serve take this one"
+        )
     if not path.is_file():
         raise RunError(
             f"{folder} is not the folder of a run: it holds no recipe.toml; torchcaps train makes one"

@@ -82,13 +82,27 @@ def from_pretrained(
     folder = Path(source)
     path = folder / WEIGHTS
     if not path.is_file():
-        if folder.is_dir() or str(source).count("/") != 1 or str(source).startswith((".", "/", "~")):
-            raise RunError(f"{source}: there is no {WEIGHTS} in it; save a model there with save_pretrained")
+        _check_source(source)
         path = _fetch(str(source), revision)
     model, _ = load_weights(path)
     if not isinstance(model, kind):
         raise RunError(f"{source} holds a {type(model).__name__}, not a {kind.__name__}")
     return model
+
+
+def _check_source(source: str | Path) -> None:
+    """Refuse what holds no `model.safetensors` and is no name of a repository."""
+    if (Path(source) / "recipe.toml").is_file():
+        raise RunError(
+            f"{source} is the folder of a run, and from_pretrained reads those of save_pretrained: take "
+            f'torchcaps.training.Predictor.load("{source}"), whose .model is the network'
+        )
+    if Path(source).is_dir():
+        raise RunError(f"{source}: there is no {WEIGHTS} in it; save a model there with save_pretrained")
+    if Path(source).is_file():
+        raise RunError(f"{source} is a file: torchcaps.training.load_weights reads it")
+    if str(source).count("/") != 1 or str(source).startswith((".", "/", "~")):
+        raise RunError(f"{source}: there is no such folder; save_pretrained writes one")
 
 
 def push_to_hub(model: Model, repository: str, *, private: bool = False, **facts: Any) -> str:

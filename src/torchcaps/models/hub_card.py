@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from torchcaps.errors import RunError
+from torchcaps.models.registry import MODELS
 from torchcaps.models.weights import ModelCard
+from torchcaps.poses import POSE_SPACES
+from torchcaps.routing import ROUTINGS
 
 RESULT = "result.json"
 
@@ -75,7 +78,7 @@ A `{card.model}` for {card.num_classes} classes, made with [torchcaps](https://g
 | | |
 |---|---|
 {table}
-{results(metrics)}
+{results(metrics)}{needed_imports(card)}
 ```python
 from torchcaps import Model
 
@@ -84,6 +87,31 @@ output = model(images)  # float [B, {card.in_channels}, {card.image_size[0]}, {c
 names = [model.card.classes[best] for best in output.scores.argmax(1)]
 ```
 """
+
+
+def needed_imports(card: ModelCard) -> str:
+    """A sentence on each part that torchcaps does not have, and whose module must be imported; or nothing.
+
+    >>> needed_imports(ModelCard("capsnet", {"routing": "em"}, 2, 1, (28, 28), ("cat", "dog")))
+    ''
+    """
+    sentences = []
+    for kind, registry, name in (
+        ("model", MODELS, card.model),
+        ("routing", ROUTINGS, card.options.get("routing")),
+        ("pose space", POSE_SPACES, card.options.get("pose")),
+    ):
+        if not isinstance(name, str) or name not in registry.names():
+            continue
+        entry = registry[name]
+        module = getattr(entry, "constructor", entry).__module__
+        if module.partition(".")[0] != "torchcaps":
+            where = "" if module == "__main__" else f" (`{module}`)"
+            sentences.append(
+                f"The {kind} `{name}` does not come with torchcaps: import the module that registers "
+                f"it{where} before you load this model.\n"
+            )
+    return "".join(f"\n{sentence}" for sentence in sentences)
 
 
 def as_text(value: Any) -> str:

@@ -204,12 +204,14 @@ def find_unusable(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -
     return ""
 
 
-def load_into(model: nn.Module, path: str | Path) -> nn.Module:
-    """Give your own model the weights of a file, such as those that `torchcaps.fit` wrote.
+def load_file_into(model: nn.Module, path: str | Path) -> nn.Module:
+    """Give a model the weights of a file and nothing else.
+
+    Users call `torchcaps.training.load_into`, which takes a run's folder as well and sets `model.card`.
 
     Args:
         model: built as the one that was saved.
-        path: of a weights file; `torchcaps.training.load_into` takes a run's folder as well.
+        path: of a weights file.
 
     Returns:
         The same model; its mode is left as it is.
@@ -219,7 +221,7 @@ def load_into(model: nn.Module, path: str | Path) -> nn.Module:
         >>> card = ModelCard("object:Linear", {}, 2, 1, (1, 1), ("a", "b"))
         >>> with TemporaryDirectory() as folder:
         ...     save_weights(f"{folder}/last.safetensors", nn.Linear(1, 2), card)
-        ...     load_into(nn.Linear(1, 2), f"{folder}/last.safetensors")
+        ...     load_file_into(nn.Linear(1, 2), f"{folder}/last.safetensors")
         Linear(in_features=1, out_features=2, bias=True)
     """
     tensors, _ = read_tensors(path)

@@ -19,6 +19,8 @@ from torchcaps.training.prediction import Predictor
 from torchcaps.web.errors import validation_message
 
 JSON = "application/json"
+# What curl sends with both -d and --data-binary, but -d removes line breaks, which an image file needs.
+CURL = "application/x-www-form-urlencoded"
 
 
 class UnreadableImageError(ValueError):
@@ -65,7 +67,13 @@ class ImageReader:
         if media_type != JSON:
             if body.lstrip()[:1] == b"{":
                 raise UnreadableImageError("body: this looks like JSON; send it as application/json")
-            return [self._decode("body", body, invert)]
+            try:
+                return [self._decode("body", body, invert)]
+            except UnreadableImageError as error:
+                if media_type != CURL:
+                    raise
+                hint = "curl -d removes line breaks: send the file by curl --data-binary @FILE"
+                raise UnreadableImageError(f"{error}; {hint}") from None
         try:
             images = REQUEST.validate_json(body).images
         except ValidationError as error:

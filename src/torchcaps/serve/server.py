@@ -36,6 +36,12 @@ from torchcaps.web.middleware import AllowedHosts, BearerToken, BodySizeLimit, S
 from torchcaps.web.waiting import CLIENT_CLOSED, wait_unless_disconnected
 
 HEALTH = "/health"
+ADDRESSES = {
+    "POST /predict": "classify images: an image file as the body, or several images as JSON",
+    "GET /info": "the network, its classes and images, and the limits of this server",
+    "GET /health": "whether the server works, and how many images it has classified",
+    "GET /openapi.json": "all of this for programs",
+}
 # Images that are decoded at the same time: each may take a hundred megabytes.
 DECODERS = 2
 FILE = {"schema": {"type": "string", "format": "binary"}}
@@ -193,6 +199,12 @@ def create_app(
             **batcher.statistics()._asdict(),
         )
         return Response(body.model_dump_json(), 200 if alive else 503, media_type="application/json")
+
+    # Not in the document: it is for people who open the address in a browser.
+    @app.get("/", include_in_schema=False)
+    async def root() -> dict[str, Any]:
+        """Return what can be asked for."""
+        return {"server": f"torchcaps serve {__version__}", "addresses": ADDRESSES}
 
     @app.get("/info", response_model=InfoResponse)
     async def info() -> InfoResponse:

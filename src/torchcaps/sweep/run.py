@@ -80,23 +80,29 @@ class Sweep:
         chosen = list(combinations(lists))
         rows: list[Row] = []
         for number, values in enumerate(chosen, 1):
-            rows.append(self.run_values(values, f"{number}/{len(chosen)}"))
+            rows.append(self.run_values(values, number, len(chosen)))
             summary = self.write(rows)
         return summary
 
-    def run_values(self, values: Mapping[str, Any], number: str = "") -> Row:
+    def run_values(self, values: Mapping[str, Any], number: int, total: int) -> Row:
         """Run all seeds of one combination; a run that fails does not stop the others.
+
+        Args:
+            values: the combination.
+            number: its place among all combinations, from 1.
+            total: how many combinations there are.
 
         Raises:
             SweepStoppedError: the user has interrupted a run; its state is saved.
         """
         recipe, folder = with_values(self.recipe, values), self.out / folder_name(values)
         failures: dict[int, str] = {}
-        for seed in self._seeds():
+        for run, seed in enumerate(self._seeds(), (number - 1) * self.seeds + 1):
             path = folder / f"seed-{seed}"
             if is_finished(path):
                 continue
-            self.report(f"[{number}] " + ", ".join(f"{k}={v}" for k, v in values.items()) + f", seed {seed}")
+            settings = ", ".join(f"{key}={value}" for key, value in values.items())
+            self.report(f"[run {run} of {total * self.seeds}] {settings}, seed {seed}")
             try:
                 result = train(replace(recipe, seed=seed), path, resume=True, callbacks=self.callbacks())
             except RunError as fault:

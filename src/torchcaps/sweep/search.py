@@ -32,7 +32,7 @@ def run_search(sweep: Sweep, trials: int) -> dict[str, Any]:
     rows: list[Row] = []
     for number in range(1, trials + 1):
         trial = study.ask()
-        row = sweep.run_values(propose(trial, sweep), f"{number}/{trials}")
+        row = sweep.run_values(propose(trial, sweep), number, trials)
         rows.append(row)
         if row.validation and not row.failures:
             study.tell(trial, mean(row.validation))

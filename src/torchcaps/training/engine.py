@@ -17,7 +17,7 @@ from torchcaps._files import digest
 from torchcaps.data.batches import Batch, make_batches, mixed
 from torchcaps.data.imageset import ImageSet
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.models.weights import load_into, save_weights
+from torchcaps.models.weights import load_file_into, save_weights
 from torchcaps.training.callbacks import Callback, CallbackList, Plan, Stopper
 from torchcaps.training.checkpoint import Position, load_state, new_totals, save_state
 from torchcaps.training.data import Images, has_several_labels, load_train
@@ -386,7 +386,7 @@ class Engine:
         if status != "ended":
             return result
         if self.main:
-            load_into(self.model, self.run.reported)
+            load_file_into(self.model, self.run.reported)
         broadcast_weights(self.accelerator, self.model)
         return result | {
             "ended": position.ended,

@@ -15,9 +15,9 @@ from torchcaps.data.formats.images import MAX_PIXELS, open_image, read_image, up
 from torchcaps.data.preprocess import Preprocess
 from torchcaps.errors import RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
-from torchcaps.models import weights as files
 from torchcaps.models.base import evaluating
-from torchcaps.models.weights import ModelCard, load_weights, read_card
+from torchcaps.models.hub import WEIGHTS as SAVED_WEIGHTS
+from torchcaps.models.weights import ModelCard, load_file_into, load_weights, read_card
 from torchcaps.training.data import background
 from torchcaps.training.objective import as_output
 from torchcaps.training.run import reported_model
@@ -87,10 +87,10 @@ class Predictor:
 
     @classmethod
     def load(cls, path: str | Path, model: nn.Module | None = None) -> Predictor:
-        """From a run's folder, a weights file, or a name as `capsnet_small-mnist`; see `find_weights`.
+        """From a run's folder, one of `save_pretrained`, a weights file, or a name as `capsnet_small-mnist`.
 
         Args:
-            path: where the weights are.
+            path: where the weights are; see `find_weights`.
             model: a network of your own, built as it was for training, that gets the weights; by default the
                 file says how it is built.
         """
@@ -207,7 +207,8 @@ def load_into(model: Network, path: str | Path) -> Network:
 
     Args:
         model: built as the one that was trained.
-        path: a run's folder, which stands for the model that the run reports, or a weights file.
+        path: a run's folder, which stands for the model that the run reports, a folder of `save_pretrained`,
+            or a weights file.
 
     Returns:
         The same model; its mode is left as it is. If it is a `torchcaps.Model`, such as `CapsuleHead`,
@@ -224,7 +225,7 @@ def load_into(model: Network, path: str | Path) -> Network:
         ...     model = load_into(build(), folder)
     """
     chosen = find_weights(path)
-    files.load_into(model, chosen)
+    load_file_into(model, chosen)
     if isinstance(model, Model):
         model.card = read_card(chosen)
     return model
@@ -235,15 +236,18 @@ def find_weights(path: str | Path) -> Path:
 
     Args:
         path: a run's folder, which stands for the model that the run reports (see
-            `torchcaps.training.run.reported_model`); a weights file; or model and data of weights that come
-            with the package, such as `capsnet_small-mnist`.
+            `torchcaps.training.run.reported_model`); a folder of `save_pretrained`; a weights file; or model
+            and data of weights that come with the package, such as `capsnet_small-mnist`.
 
     Raises:
         RunError: there is no such file, or the run has no model yet.
     """
     path = Path(path)
     if path.is_dir():
-        return reported_model(path)
+        saved = path / SAVED_WEIGHTS
+        # Someone may save a model into the folder of its run, which goes on to stand for what it reports.
+        is_run = (path / "recipe.toml").is_file()
+        return saved if saved.is_file() and not is_run else reported_model(path)
     if path.is_file():
         return path
     shipped = {f"{each['model']}-{each['data']}": each for each in list_pretrained()}

@@ -214,7 +214,7 @@ def test_a_run_without_weights_is_shown_only_while_it_is_trained(gray: Path, tmp
         lock.release()
 
 
-@pytest.mark.parametrize("fault", ["missing", "no run", "damaged", "recipe"])
+@pytest.mark.parametrize("fault", ["missing", "no run", "saved", "damaged", "recipe"])
 def test_a_folder_that_cannot_be_shown_is_reported_at_the_start(
     gray: Path, tmp_path: Path, fault: str
 ) -> None:
@@ -223,12 +223,15 @@ def test_a_folder_that_cannot_be_shown_is_reported_at_the_start(
         {
             "missing": "there is no such folder",
             "no run": "holds no recipe.toml",
+            "saved": "is a folder of save_pretrained, which has no curves: give the run's own folder",
             "damaged": "last.safetensors is damaged",
             "recipe": "recipe.toml",
         },
     )
     if fault != "missing":
         folder.mkdir()
+    if fault == "saved":
+        (folder / "model.safetensors").touch()
     if fault in ("damaged", "recipe"):
         text = (gray / "recipe.toml").read_text() if fault == "damaged" else "model = 3"
         (folder / "recipe.toml").write_text(text)

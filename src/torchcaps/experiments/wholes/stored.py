@@ -15,7 +15,7 @@ from torch import nn
 import torchcaps
 from torchcaps.data.fetch.cache import cache_dir, locked
 from torchcaps.experiments.framework.study import Study
-from torchcaps.models.weights import load_into, read_tensors, write_tensors
+from torchcaps.models.weights import load_file_into, read_tensors, write_tensors
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -80,5 +80,5 @@ def stored(
         facts = dict(train(model) or {})
         with locked(folder):
             write_tensors(path, model.state_dict(), {"facts": facts})
-    load_into(model, path)
+    load_file_into(model, path)
     return Trained(model.eval(), read_tensors(path)[1]["facts"], key)
