@@ -73,7 +73,7 @@ def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> Non
     for index, network in enumerate(("capsules", "cnn")):
         chart, curve = view.locator(".line-figure").nth(index), answer[network]
         assert axis_numbers(chart, "middle")[:2] == [0, 0.05]
-        figure, picture = (each.bounding_box() for each in (chart, chart.locator("svg")))
+        figure, picture = (each.bounding_box() for each in (chart, chart.locator(".line-chart")))
         assert picture["y"] + picture["height"] <= figure["y"] + figure["height"] + 1, "nothing lies over it"
         assert axis_numbers(chart, "end") == [0, 0.5, 1] or len(axis_numbers(chart, "end")) >= 4
         marks = chart.locator(".marks text").all_text_contents()
@@ -83,10 +83,10 @@ def test_the_curves_of_an_attack_have_axes_marks_and_values(visit: Visit) -> Non
         )
         if at is not None:
             mark = float(chart.locator(".marks line").get_attribute("x1"))
-            lines = [corners(line) for line in chart.locator("polyline").all()]
+            lines = [corners(line) for line in chart.locator(".line-chart polyline").all()]
             one, two = (np.interp(mark, *zip(*line)) for line in lines)
             assert one == pytest.approx(two, abs=0.5), "it stands where the lines cross"
-        chart.locator("svg").hover(position={"x": 300, "y": 80})
+        chart.locator(".line-chart").hover(position={"x": 300, "y": 80})
         text = chart.locator(".readout").inner_text()
         epsilon, score = re.match(r"ε = (.+): \d has ([\d.]+)", text).groups()  # type: ignore[union-attr]
         row = answer["epsilons"].index(pytest.approx(float(epsilon)))
@@ -98,7 +98,7 @@ def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(vi
     visit.open("draw")
     answer = visit.response_to("attack", lambda: visit.open("attack"))
     view = visit.page.locator("#view-attack")
-    view.locator(".line-figure svg").first.click(position={"x": 400, "y": 80})
+    view.locator(".line-chart").first.click(position={"x": 400, "y": 80})
     epsilon = float(view.get_by_role("slider").input_value())
     row = answer["epsilons"].index(pytest.approx(epsilon))
     assert epsilon > 0.2
@@ -189,7 +189,7 @@ def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) ->
     share = measured["capsules"][1]
     assert text.startswith("20°: the capsules " + f"{100 * share['share']:.1f} % ({100 * share['low']:.1f}–")
     assert f"{measured['count'][1]:,} images" in text
-    visit.response_to("toy", lambda: chart.locator("svg").click(position={"x": 250, "y": 100}))
+    visit.response_to("toy", lambda: chart.locator(".line-chart").click(position={"x": 250, "y": 100}))
     azimuth = view.get_by_role("slider", name="Azimuth").get_attribute("aria-valuenow")
     assert int(azimuth) % 20 == 0
     assert chart.locator(".readout").inner_text().startswith(f"{azimuth}°")
@@ -231,7 +231,7 @@ def test_the_log_likelihood_has_axes_and_values(visit: Visit) -> None:
     numbers, values = axis_numbers(chart, "middle"), [step["log_likelihood"] for step in answer["iterations"]]
     assert (numbers[0], numbers[-1]) == (1, len(values))
     assert min(axis_numbers(chart, "end")) <= min(values) <= max(values) <= max(axis_numbers(chart, "end"))
-    chart.locator("svg").hover(position={"x": 60, "y": 60})
+    chart.locator(".line-chart").hover(position={"x": 60, "y": 60})
     text = chart.locator(".readout").inner_text()
     step, value = re.match(r"iteration (\d+): log-likelihood (\S+) per vote", text).groups()  # type: ignore[union-attr]
     expected = answer["iterations"][int(step) - 1]["log_likelihood"]
