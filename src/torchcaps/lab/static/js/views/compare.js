@@ -204,7 +204,7 @@ function createSide(network) {
   const difference = shown(t("Change of each pixel"), t(gray ? "Change: purple more ink, green less" : "Change: purple brighter, green darker"), false);
   const bar = createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true });
   difference.element.append(bar.element);
-  const none = h("p", { class: "soft small no-picture" }, t("No reconstruction: this network has no decoder."));
+  const none = h("p", { class: `soft small no-picture${network.in_channels === 2 ? " stereo" : ""}` }, t("No reconstruction: this network has no decoder."));
   const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, pale, bars.element,
     h("div", { class: "pair" }, seen.element, again.element, none, attacked.element, difference.element));
 
