@@ -319,7 +319,7 @@ def test_docstrings_link_to_pages() -> None:
     docstrings = hook("docstrings")
     text = docstrings.rewritten("The table is in docs/viewpoint.md; see docs/guides/recipes.md.")
     title = (ROOT / "docs" / "viewpoint.md").read_text("utf-8").splitlines()[0].lstrip("# ")
-    assert text == f"The table is in [{title}](../../viewpoint/); see [Recipes](../../guides/recipes/)."
+    assert text == f"The table is in [{title}](../viewpoint.md); see [Recipes](../guides/recipes.md)."
 
 
 def test_tables_of_docstrings_are_tables() -> None:
