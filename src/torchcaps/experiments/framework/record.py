@@ -8,7 +8,7 @@ from typing import Any
 
 import torchcaps
 from torchcaps.errors import RunError
-from torchcaps.experiments.framework.formatting import cell_from_json, format_cell, needed_decimals
+from torchcaps.experiments.framework.formatting import Spread, cell_from_json, format_cell, needed_decimals
 from torchcaps.experiments.framework.seeds import FEWEST, code_digest
 from torchcaps.experiments.framework.storage import read_json, write_json
 from torchcaps.experiments.framework.study import Claim
@@ -109,16 +109,21 @@ def has_same_settings(claim: Claim, seeds: int, table: dict[str, Any]) -> bool:
 
 
 def marked_rows(tables: Sequence[dict[str, Any]]) -> list[str]:
-    """The marked rows of tables, which are published numbers, as text.
+    """The marked rows of tables that are published numbers, as text.
 
-    >>> rows = [["ours", 3.0, 4], ["paper: CNN", 5.2, None]]
-    >>> marked_rows([{"columns": ["network", "error (%)", "epochs"], "rows": rows, "marked": [1]}])
+    A row with a deviation is marked for another reason: it was measured here, with several seeds.
+
+    >>> measured = {"mean": 2.0, "sd": 0.5, "values": [1.5, 2.5]}
+    >>> rows = [["ours", 3.0, 4], ["paper: CNN", 5.2, None], ["ceiling", measured, 4]]
+    >>> marked_rows([{"columns": ["network", "error (%)", "epochs"], "rows": rows, "marked": [1, 2]}])
     ['paper: CNN: error 5.2 %']
     """
     texts = []
     for table in tables:
         for number in table["marked"]:
             name, *cells = map(cell_from_json, table["rows"][number])
+            if any(isinstance(cell, Spread) for cell in cells):
+                continue
             known = [
                 column_text(column, cell)
                 for column, cell in zip(table["columns"][1:], cells)
