@@ -15,11 +15,13 @@ Vector poses keep their matrix product: with 8 to 128 numbers in a pose, the pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Options of `torch.compile` that inline votes. By default it stores whatever reads more than 4 (or in the end
 # 8 to 12) numbers; one number of a 4×4 vote reads 8, and one of its gradient twice as many.
@@ -51,6 +53,16 @@ class Unscriptable:
 
     def __prepare_scriptable__(self) -> NoReturn:
         raise NotImplementedError(NOT_SCRIPTABLE)
+
+
+def constant_result(function: Function) -> Function:
+    """Decorator: `torch.compile` calls this function while it compiles, and keeps its result.
+
+    What `torch.compiler.assume_constant_result` does, without its import of all of `torch._dynamo`, which
+    takes as long as that of torch itself.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def exporting() -> bool:

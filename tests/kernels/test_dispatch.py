@@ -13,6 +13,7 @@ from torch import Tensor
 
 from support.kernel_cases import conv
 from torchcaps import kernels
+from torchcaps._compiling import constant_result
 from torchcaps.kernels import dispatch
 
 
@@ -122,3 +123,18 @@ def test_operators_without_the_compiled_part(monkeypatch: pytest.MonkeyPatch) ->
         torch.ops.torchcaps.em_forward(
             votes.pose, case.activation, votes.weight, None, None, votes.index, None, [0.1], 1.0, 1e-6
         )
+
+
+def test_importing_the_kernels_does_not_import_the_compiler() -> None:
+    """`torch._dynamo` takes as long to import as torch itself."""
+    code = "import sys, torchcaps; torchcaps.DenseCaps; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_constant_result_is_marked_as_by_torch() -> None:
+    def ours() -> None: ...
+
+    def theirs() -> None: ...
+
+    assert vars(constant_result(ours)) == vars(torch.compiler.assume_constant_result(theirs))

@@ -44,6 +44,31 @@ def test_the_drawing_is_shared_between_views(browser: Any, lab: str) -> None:
     page.close()
 
 
+# Posts 1, 2 and 3 at once to a server that echoes them, and lists what happened.
+POST_THREE = """async () => {
+  const { latestOnly } = await import("/static/js/core/api.js");
+  const events = [];
+  const real = window.fetch;
+  window.fetch = async (path, { body }) => {
+    events.push(`sent ${body}`);
+    return new Response(body);
+  };
+  const stage = document.createElement("div");
+  [1, 2, 3].forEach(latestOnly("api/test", stage, (answer) => events.push(`shown ${answer}`)));
+  await new Promise((resolve) => { setTimeout(resolve, 100); });
+  window.fetch = real;
+  return events;
+}"""
+
+
+def test_the_server_computes_while_the_page_draws(browser: Any, lab: str) -> None:
+    """Of what is posted meanwhile the newest is sent, and before the answer to the first is shown."""
+    page = browser.new_page()
+    Visit(page, lab, "order").open("draw")
+    assert page.evaluate(POST_THREE) == ["sent 1", "sent 3", "shown 1", "shown 3"]
+    page.close()
+
+
 def test_the_theme_can_be_switched_and_is_remembered(browser: Any, lab: str) -> None:
     page = browser.new_page(color_scheme="light")
     visit = Visit(page, lab, "theme")

@@ -105,7 +105,8 @@ def test_a_click_on_a_curve_sets_epsilon_and_shows_the_bars_before_the_attack(vi
     bars = view.get_by_role("list", name="Scores of CNN under attack").locator("li")
     for digit, bar in enumerate(bars.all()):
         before, now = bar.locator(".bar").evaluate(
-            "bar => [...bar.children].map((e) => parseFloat(e.style.width))"
+            "({ children: [ghost, fill] }) => [ghost.style.width, fill.style.transform.match(/[\\d.]+%/)[0]]"
+            ".map(parseFloat)"
         )
         assert before == pytest.approx(100 * answer["cnn"]["scores"][0][digit], abs=0.1)
         assert now == pytest.approx(100 * answer["cnn"]["scores"][row][digit], abs=0.1)

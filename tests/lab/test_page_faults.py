@@ -103,9 +103,12 @@ def test_a_full_bar_means_certain_for_both_networks(visit: Visit) -> None:
     for name in ("Capsule lengths", "Scores of the convolutional network"):
         rows = view.get_by_role("list", name=name).locator("li")
         for row in rows.all():
-            width = float(row.locator(".bar i").evaluate("bar => parseFloat(bar.style.width)"))
+            filled = row.locator(".bar").evaluate(
+                "bar => 100 * (bar.firstElementChild.nextElementSibling.getBoundingClientRect().right "
+                "- bar.getBoundingClientRect().left) / bar.clientWidth"
+            )
             value = float(row.locator(".value").inner_text())
-            assert width == pytest.approx(100 * value, abs=1.1)
+            assert filled == pytest.approx(100 * value, abs=1.1)
     bars = view.get_by_role("list", name="Scores of the convolutional network")
     assert bars.evaluate("bars => bars.style.getPropertyValue('--mark')") == "50%"
 

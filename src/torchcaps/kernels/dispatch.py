@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.library import CustomOpDef
 
-from torchcaps._compiling import exporting, transformed
+from torchcaps._compiling import constant_result, exporting, transformed
 from torchcaps.kernels import trust
 
 native: ModuleType | None
@@ -100,7 +100,7 @@ def is_enabled() -> bool:
     return _default if _open_blocks == 0 else _enabled_in_context()
 
 
-@torch.compiler.assume_constant_result
+@constant_result
 def _enabled_in_context() -> bool:
     override = _override.get()
     return _default if override is None else override

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from torchcaps._cache import cache_dir
+from torchcaps._compiling import constant_result
 from torchcaps._files import write_atomically
 
 
@@ -66,7 +67,7 @@ def register_check(check: Check) -> None:
     _check = check
 
 
-@torch.compiler.assume_constant_result
+@constant_result
 def distrust(device: torch.device) -> str:
     """Why the kernels must not be used on a device; empty if they agree with the plain form.
 

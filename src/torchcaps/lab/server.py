@@ -6,6 +6,7 @@ import mimetypes
 import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -84,7 +85,10 @@ def create_app(
     add_error_handlers(app)
     add_lab_error_handlers(app)
     app.include_router(create_api(store, worker, run))
-    documentation = docs_page(app.openapi())
+
+    @cache  # its schema takes a tenth of the start, and few visitors read it
+    def documentation() -> str:
+        return docs_page(app.openapi())
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> HTMLResponse:
@@ -92,7 +96,7 @@ def create_app(
 
     @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(documentation)
+        return HTMLResponse(documentation())
 
     @app.get("/docs.css", include_in_schema=False)
     async def docs_style() -> FileResponse:

@@ -110,7 +110,7 @@ def draw_parts(parts: list[ScenePart], world: World = SHAPES) -> Tensor:
     return torch.from_numpy(canvas).unsqueeze(1)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
     """Draw the parts, and find parts, wholes and groups in the image; a CNN only names a whole."""
     world = WORLDS[request.world]

@@ -72,7 +72,8 @@ export const RETRY_DELAY = 2000; // milliseconds until the next try when the ser
 const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as outdated
 
 // Returns a function that posts a body. One request is pending at a time; of the bodies posted meanwhile only the
-// newest is sent. Requests are repeated while the server does not respond.
+// newest is sent. Requests are repeated while the server does not respond. The next request is sent before a response
+// is shown, so that the server computes while the page draws.
 // onResponse(response, body); onMissing(message or null) reports missing weights.
 export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
   let waiting = null;
@@ -82,30 +83,54 @@ export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
     stage.classList.toggle("stale", stale);
   }
 
+  // Send what is waiting, if anything is.
+  function sendNext() {
+    if (!waiting) return null;
+    const body = waiting;
+    waiting = null;
+    const timer = setTimeout(markStale, STALE_DELAY, true);
+    const sent = post(path, body).then((response) => ({ response }), (error) => ({ error }));
+    return sent.then((outcome) => {
+      clearTimeout(timer);
+      return { body, ...outcome };
+    });
+  }
+
   async function run() {
     running = true;
     beginBusy();
-    while (waiting) {
-      const body = waiting;
-      waiting = null;
-      const timer = setTimeout(markStale, STALE_DELAY, true);
-      try {
-        const response = await post(path, body);
-        onMissing(null);
-        markStale(false);
-        onResponse(response, body);
-      } catch (error) {
-        reportError(error, onMissing);
-        if (!isSuperseded(error)) markStale(true);
-        if (isTemporary(error)) {
-          await new Promise((resolve) => { setTimeout(resolve, RETRY_DELAY); });
-          waiting ??= body;
-        }
+    let pending = sendNext();
+    while (pending) {
+      const { body, response, error } = await pending;
+      if (isTemporary(error)) {
+        report(error);
+        await new Promise((resolve) => { setTimeout(resolve, RETRY_DELAY); });
+        waiting ??= body;
+        pending = sendNext();
+      } else {
+        pending = sendNext();
+        if (error) report(error);
+        else show(response, body);
+        pending ??= sendNext(); // what was posted while the response was shown
       }
-      clearTimeout(timer);
     }
     running = false;
     endBusy();
+  }
+
+  function report(error) {
+    reportError(error, onMissing);
+    if (!isSuperseded(error)) markStale(true);
+  }
+
+  function show(response, body) {
+    try {
+      onMissing(null);
+      markStale(false);
+      onResponse(response, body);
+    } catch (error) {
+      report(error);
+    }
   }
 
   return (body) => {
@@ -115,11 +140,11 @@ export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
 }
 
 function isSuperseded(error) {
-  return error.status === 409;
+  return error?.status === 409;
 }
 
 function isTemporary(error) {
-  return error instanceof ConnectionError || error.status === 429;
+  return error instanceof ConnectionError || error?.status === 429;
 }
 
 export function reportError(error, onMissing = () => {}) {

@@ -22,7 +22,7 @@ export function createBars({ labels, label, format = (value) => value.toFixed(2)
   function update(values, marks = {}, ghosts = null) {
     rows.forEach((row, index) => {
       const value = values[index];
-      row.fill.style.width = width(value);
+      row.fill.style.transform = `translateX(${width(value)}) translateX(-100%)`; // a width would be laid out anew
       row.fill.style.background = marks[index] ?? "";
       row.ghost.hidden = ghosts === null;
       if (ghosts) row.ghost.style.width = width(ghosts[index]);

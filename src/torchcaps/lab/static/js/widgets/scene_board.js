@@ -33,9 +33,10 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
   let selected = null;
   let drag = null;
   const drawn = new Map(); // object -> element
+  const shown = new WeakMap(); // element -> the poses of the parts that are drawn in it
 
-  function place(event) {
-    const box = element.getBoundingClientRect();
+  // A drag keeps the box that it began with: to ask for it at every move lays out the page once more.
+  function place(event, box = element.getBoundingClientRect()) {
     return [((event.clientX - box.left) / box.width) * 2 - 1, 1 - ((event.clientY - box.top) / box.height) * 2];
   }
 
@@ -44,7 +45,9 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
       if (!drawn.has(object)) drawn.set(object, createObject(object));
       const group = drawn.get(object);
       group.setAttribute("transform", matrix(pose(object)));
-      group.setAttribute("aria-label", t("{name}: arrow keys move it, [ and ] turn it, + and − scale it, Delete removes it", { name: object.name }));
+      const before = shown.get(group);
+      if (before && object.parts.every((part, index) => part.pose === before[index])) continue; // only the object moved
+      shown.set(group, object.parts.map((part) => part.pose));
       group.replaceChildren(...object.parts.map((part) => art.solid(part.kind, part.pose)));
     }
     for (const [object, group] of drawn) {
@@ -60,7 +63,8 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
   }
 
   function createObject(object) {
-    const group = svg("g", { class: "object", tabindex: 0, role: "button" });
+    const keys = t("{name}: arrow keys move it, [ and ] turn it, + and − scale it, Delete removes it", { name: object.name });
+    const group = svg("g", { class: "object", tabindex: 0, role: "button", "aria-label": keys });
     group.addEventListener("pointerdown", (event) => {
       if (event.button > 0) return;
       const [x, y] = place(event);
@@ -95,7 +99,7 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
 
   function begin(event, next) {
     element.setPointerCapture(event.pointerId);
-    drag = next;
+    drag = { ...next, box: element.getBoundingClientRect() };
     select(next.object);
   }
 
@@ -128,7 +132,7 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
   });
   element.addEventListener("pointermove", (event) => {
     if (!drag) return;
-    const [x, y] = place(event);
+    const [x, y] = place(event, drag.box);
     if (drag.turn) {
       // Relative to where the knob was taken, which may be at the edge of the board and not on the ring.
       const now = polar(drag.object, [x, y]);

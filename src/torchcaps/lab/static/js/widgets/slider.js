@@ -45,6 +45,7 @@ export function createSlider({ label, min, max, step, value, format = String, on
     },
     // Moves the slider without calling onInput.
     set(next, limits = null) {
+      if (!limits && Number(input.value) === next) return;
       if (limits) [input.min, input.max] = limits;
       input.value = next;
       refresh();
