@@ -16,7 +16,7 @@ QUICK := tests/test_capsules.py tests/votes tests/test_losses.py tests/test_pitf
 	--ignore=tests/routing/test_gradient_accuracy.py --ignore=tests/layers/test_compiled.py --ignore=tests/models/test_pretrained.py \
 	--deselect tests/layers/test_capsule_layers.py::test_compiles_whole
 
-.PHONY: test quick test-slow torture lint lint-python lint-cpp lint-js types layers unit docs demo format clean
+.PHONY: test quick test-page test-slow torture lint lint-python lint-cpp lint-js types layers unit docs demo format clean
 
 test: lint types layers docs unit
 
@@ -55,10 +55,16 @@ layers: $(READY)
 quick: $(READY)
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -m "not slow" -n 2 $(QUICK)
 
-# What fails is run once more, alone: a browser that waits for a busy machine may time out. A fault fails twice.
+# What fails is run once more, alone: a process or a browser that waits for a busy machine may time out. A fault fails
+# twice.
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 || \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not browser" -n 2 || \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not browser" --last-failed --last-failed-no-failures none
+
+# The lab's page in Chromium: as long as all other tests together.
+test-page: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "browser and not slow" -n 2 tests/lab || \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "browser and not slow" tests/lab --last-failed --last-failed-no-failures none
 
 # Slow tests one at a time, since some of them measure; then every property test with 200 random examples.
 test-slow: $(READY)

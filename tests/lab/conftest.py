@@ -9,6 +9,13 @@ from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.server import create_app
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that open the page: `make test` leaves them to `make test-page`."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+
+
 @pytest.fixture(scope="session")
 def store() -> ModelStore:
     """All networks of the lab, untrained."""
