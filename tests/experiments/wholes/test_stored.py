@@ -41,6 +41,19 @@ def test_is_trained_once_for_all_studies(tmp_path: Path) -> None:
     assert first.key == second.key
 
 
+def test_a_checkout_may_hold_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[int] = []
+    first = make(Study(tmp_path / "one", quick=True), trained)
+    kept = tmp_path / "checkout" / "claims" / "networks"
+    kept.mkdir(parents=True)
+    for file in (tmp_path / "cache" / "networks").glob("*.safetensors"):
+        file.rename(kept / file.name)
+    monkeypatch.chdir(tmp_path / "checkout")
+    second = make(Study(tmp_path / "other", quick=True), trained)
+    assert len(trained) == 1
+    assert torch.equal(first.model.weight, second.model.weight)
+
+
 def test_other_settings_seeds_and_code_train_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[int] = []
     make(Study(tmp_path / "a", quick=True), trained)

@@ -1,4 +1,8 @@
-"""Networks that several experiments use: trained once, then kept in the cache."""
+"""Networks that several experiments use: trained once, then kept in the cache.
+
+A checkout has some of them in `claims/networks`, those that take longest: an experiment that runs there takes
+them as they are, on every machine.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,13 @@ from torch import nn
 
 import torchcaps
 from torchcaps.data.fetch.cache import cache_dir, locked
+from torchcaps.experiments.framework.record import CLAIMS
 from torchcaps.experiments.framework.study import Study
 from torchcaps.models.weights import load_file_into, read_tensors, write_tensors
 
 Network = TypeVar("Network", bound=nn.Module)
+KEPT = CLAIMS / "networks"
+"""Folder of networks in a checkout, beside the records of claims."""
 
 
 class Trained(NamedTuple):
@@ -43,7 +50,7 @@ def stored(
     settings: Mapping[str, Any],
     code: Sequence[ModuleType],
 ) -> Trained:
-    """A network from the cache, or else trained now and put there.
+    """A network from the cache or the checkout, or else trained now and put into the cache.
 
     The file is found by the settings, the seed of the study, the source of `code` and the versions of
     torchcaps and PyTorch: another experiment with the same settings uses the same file, and a change of the
@@ -71,7 +78,8 @@ def stored(
     key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
     study.dependencies[name] = key
     folder = cache_dir() / "networks"
-    path = folder / f"{name.replace(' ', '-')}-{key}.safetensors"
+    file = f"{name.replace(' ', '-')}-{key}.safetensors"
+    path = KEPT / file if (KEPT / file).is_file() else folder / file
     torch.manual_seed(study.seed)
     model = build()
     if not path.is_file():
