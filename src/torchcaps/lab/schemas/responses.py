@@ -99,8 +99,8 @@ class CapsuleResponse(Response):
     """A primary capsule: its place and length, and its vote for each class.
 
     `products` are the scalar products of the votes with the class capsules of each iteration. `shares` says
-    how much of its vote the capsule sends to each class in the last iteration: with dynamic routing, the
-    softmax of the sum of the products of all iterations but the last.
+    how much of its vote the capsule sends to each class in each iteration: with dynamic routing, the softmax
+    of the sum of the products of all iterations before.
     """
 
     row: int
@@ -109,15 +109,15 @@ class CapsuleResponse(Response):
     length: float
     votes: Matrix
     products: Matrix
-    shares: Row
+    shares: Matrix
 
 
 class DrawResponse(Response):
     """What each stage of the network computes for a digit.
 
     `features` are the strongest maps of the first convolution, scaled to 0..1; `primary` has a grid of
-    lengths for each type of primary capsule; `capsule` is the primary capsule that sends most to the longest
-    class capsule.
+    lengths for each type of primary capsule; `history` has the class capsules of each iteration, of which
+    `poses` are the last; `capsule` is the primary capsule that sends most to the longest class capsule.
     """
 
     best: int
@@ -125,6 +125,7 @@ class DrawResponse(Response):
     reconstruction: Image
     pose: Row
     poses: list[Row]
+    history: list[list[Row]]
     num_features: int
     features: list[Image]
     primary: list[Matrix]
