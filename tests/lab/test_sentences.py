@@ -22,6 +22,7 @@ from torchcaps.lab.introspection import inspect_last_layer
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.views import attack, clusters, draw, overlap, parts, votes
 from torchcaps.layers import CapsuleLayer
+from torchcaps.losses import margin_loss
 from torchcaps.training.recipe.files import load_recipe
 
 COUNT = 40
@@ -155,6 +156,31 @@ def test_the_network_of_draw_routes_less_than_its_small_twin(store: ModelStore) 
             weight = routed.weight(routed.steps[-1]).sum(0)
             gets.append(10 * float(weight.max() / weight.sum()))
         return gets[0] < 1.25 < gets[1]
+
+    assert count(holds) == COUNT
+
+
+def test_why_the_other_digits_stay_high_in_the_small_network(store: ModelStore) -> None:
+    """ "cross-entropy, which compares the digits only with each other", "penalizes each … above 0.1"."""
+    small, large = (load_recipe(name).to_table() for name in ("mnist-twin-dynamic", "mnist-capsnet-small"))
+    assert (small["loss"]["name"], large["loss"]["name"]) == ("cross_entropy", "margin")
+    network, loss = store[votes.CHOICES["dynamic"].network], torch.nn.functional.cross_entropy
+    lengths = torch.tensor([[0.95, 0.1, 0.0]])
+    assert margin_loss(lengths, torch.tensor([0])) == 0
+    assert margin_loss(lengths + torch.tensor([0, 0.01, 0]), torch.tensor([0])) > 0, (
+        "a length above 0.1 costs"
+    )
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        with torch.no_grad():
+            logits = network.model(network.prepare(digit.image)).logits
+        target = torch.tensor([digit.label])
+        same = torch.allclose(loss(logits, target), loss(logits - 5, target), atol=1e-5)
+        rest = []
+        for name in ("dynamic", "draw"):
+            routed = votes.route_image(store, votes.CHOICES[name], digit.image)
+            rest.append(routed.steps[-1].activation.flatten().sort().values[:-1])
+        return same and float(rest[0].mean()) > 0.5 and float(rest[1].mean()) < 0.2
 
     assert count(holds) == COUNT
 

@@ -182,7 +182,8 @@ class VotesIteration(Response):
 
     `activation`, `agreement` (the mean over all votes, by weight) and `share` (of all weight) have one number
     for each class. `agreements` and `couplings` have a row for each shown class, with one number for each
-    child capsule. `typical` is what the median child sends to the class that gets most of it.
+    child capsule. `typical` is what the median child sends to the class that gets most of it, and `favorites`
+    names this class for each child: -1 if the child sends equally much to several.
     """
 
     activation: Row
@@ -191,12 +192,15 @@ class VotesIteration(Response):
     agreements: Matrix
     couplings: Matrix
     typical: float
+    favorites: list[int]
 
 
 class VotesResponse(Response):
     """How well the votes of a network's last layer agree with the classes, in each iteration of its routing.
 
-    `measure` names what the routing calls agreement.
+    `measure` names what the routing calls agreement. `shown` are the classes with the highest activations in
+    the last iteration. `parts` says how much each child counts in means and shares: its activation, or 1
+    where the routing does not use it.
     """
 
     routing: str
@@ -204,11 +208,12 @@ class VotesResponse(Response):
     model: str
     data: str
     shown: list[int]
+    parts: Row
     iterations: list[VotesIteration]
 
 
 class TwinsResponse(Response):
-    """The same for each of several networks that differ in their routing; all show the same classes."""
+    """The same for each of several networks that differ in their routing."""
 
     twins: list[VotesResponse]
 
