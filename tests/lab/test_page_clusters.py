@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from support.browser import Visit, inside_window
+from torchcaps.lab.model_store import load_model_store
+from torchcaps.lab.schemas import ClustersRequest
+from torchcaps.lab.views import clusters
+from torchcaps.routing import Routing
 
 pytest_plugins = ["support.browser_fixtures"]
 
@@ -20,6 +25,16 @@ COVERED = """plane => {
     const [x, y] = [dot.x + dot.width / 2, dot.y + dot.height / 2];
     return labels.some((box) => box.left < x && x < box.right && box.top < y && y < box.bottom);
   }).length;
+}"""
+
+
+# How many places of the ellipses lie behind a label.
+CROSSED = """plane => {
+  const labels = [...plane.querySelectorAll(".names text")].map((one) => one.getBoundingClientRect());
+  return [...plane.querySelectorAll("ellipse")].flatMap((one) => Array.from({ length: 200 }, (_, index) =>
+    one.getPointAtLength((one.getTotalLength() * index) / 200).matrixTransform(one.getScreenCTM())))
+    .filter(({ x, y }) => labels.some((box) =>
+      box.left < x && x < box.right && box.top < y && y < box.bottom)).length;
 }"""
 
 
@@ -79,23 +94,119 @@ def test_each_ellipse_is_named_as_a_capsule_with_its_votes(visit: Visit) -> None
     answer = visit.response_to("clusters", lambda: visit.open("clusters"))
     view = visit.page.locator("#view-clusters")
     sizes = [sum(column) for column in zip(*answer["iterations"][-1]["assignment"], strict=True)]
-    labels = view.locator(".plane .names text")
-    assert labels.all_text_contents() == [
-        f"capsule {number}: {round(size)} votes" for number, size in enumerate(sizes, 1)
-    ]
+    labels, listed = view.locator(".plane .names text"), view.locator(".capsule-list li")
+    assert labels.all_text_contents() == [f"capsule {number}" for number in range(1, len(sizes) + 1)]
+    for number, (size, text) in enumerate(zip(sizes, listed.all_inner_texts(), strict=True), 1):
+        assert text.startswith(f"capsule {number}: {round(size)} votes, spread 0.")
+    assert view.locator(".plane").evaluate(CROSSED) == 0
+    assert view.locator(".button[aria-pressed=true]").all_inner_texts() == ["Agreement in noise"]
     for name in ("Three blobs", "A cross", "Small in large", "Pairs"):
         visit.response_to("clusters", view.get_by_role("button", name=name).click)
         boxes = [label.bounding_box() for label in labels.all()]
         plane = view.locator(".plane").bounding_box()
         covered = view.locator(".plane").evaluate(COVERED)
         assert covered <= (0 if name == "Three blobs" else 4), f"{name}: labels lie over points"
+        assert view.locator(".plane").evaluate(CROSSED) == 0, f"{name}: labels lie across ellipses"
+        assert view.locator(".button[aria-pressed=true]").all_inner_texts() == [name]
         for index, box in enumerate(boxes):
             assert plane["x"] <= box["x"], name
             assert box["x"] + box["width"] <= plane["x"] + plane["width"], name
             for other in boxes[:index]:
                 apart = abs(box["y"] - other["y"]) >= 14 or abs(box["x"] - other["x"]) >= box["width"]
                 assert apart, f"{name}: labels lie over each other"
+    visit.page.reload()
+    visit.wait_idle()
+    assert view.locator(".button[aria-pressed=true]").all_inner_texts() == ["Pairs"], "the mark stays"
+    view.locator(".plane").click(position={"x": 40, "y": 40})
+    visit.wait_idle()
+    assert view.locator(".button[aria-pressed=true]").count() == 0, "with one vote more it is another set"
     assert visit.errors == []
+
+
+@pytest.mark.parametrize("name", ["Agreement in noise", "Small in large", "Pairs"])
+def test_a_wide_ellipse_has_votes_that_lie_far_apart(visit: Visit, name: str) -> None:
+    """For 40 random sets: the spread is a mean distance; the sentence names the widest and the narrowest."""
+    visit.open("clusters")
+    sets = visit.page.evaluate(
+        """name => import('/static/js/views/point_sets.js').then(({ makeSet }) =>
+          Array.from({ length: 40 }, (_, seed) => makeSet(name, seed)))""",
+        name,
+    )
+    kind, said = ("rows" if name == "Pairs" else "full"), 0
+    for seed, made in enumerate(sets):
+        request = ClustersRequest(points=made["points"], clusters=2, kind=kind, iterations=30, seed=seed)  # type: ignore[arg-type]
+        steps = clusters.fit(request).iterations
+        step, points = steps[-1], np.array(made["points"])
+        spreads, text = visit.page.evaluate(
+            """([points, step, kind]) => import('/static/js/views/clusters.js').then((view) => {
+              const spreads = view.spreadsOf(points, step);
+              return [spreads, view.describeWide(spreads, kind)];
+            })""",
+            [made["points"], step.model_dump(), kind],
+        )
+        shares, places = np.array(step.assignment), np.arange(len(points)) % 2 * (kind == "rows")
+        apart = []
+        for index, spread in enumerate(spreads):
+            mean = np.reshape(step.means[index], (-1, 2))[places]
+            far = np.linalg.norm(points - mean, axis=1)
+            assert spread == pytest.approx((shares[:, index] @ far) / shares[:, index].sum(), rel=1e-6)
+            own = points[shares[:, index] > 0.5]
+            apart.append(np.linalg.norm(own[:, None] - own, axis=-1).mean())
+        assert bool(text) == (max(spreads) >= 2 * min(spreads))
+        if text:
+            wide, times, narrow = re.match(
+                r"Capsule (\d) .* is (\S+) times that of capsule (\d), whose votes agree\.", text
+            ).groups()  # type: ignore[union-attr]
+            assert (int(wide), int(narrow)) == (int(np.argmax(apart)) + 1, int(np.argmin(apart)) + 1)
+            assert float(times) == pytest.approx(max(spreads) / min(spreads), abs=0.06)
+            said += 1
+        if name == "Agreement in noise":  # "the fit may get better for longer" than 3 iterations
+            assert steps[-1].log_likelihood > steps[2].log_likelihood + 0.1  # type: ignore[operator]
+    assert said == (0 if name == "Pairs" else 40)
+
+
+def test_the_networks_of_the_lab_route_in_at_most_3_iterations() -> None:
+    store, counted = load_model_store(), 0
+    for info in store.info():
+        modules = store[info.model, info.data].model.modules()
+        iterations = [module.iterations for module in modules if isinstance(module, Routing)]
+        assert all(1 <= count <= 3 for count in iterations), info.id
+        counted += len(iterations)
+    assert counted > 10
+
+
+def test_new_starts_tries_twelve_others(visit: Visit) -> None:
+    """ "This is tried twelve times, and the best fit is shown; New starts tries twelve others"."""
+    assert clusters.STARTS == 12
+    first = visit.response_to("clusters", lambda: visit.open("clusters"))["iterations"]
+    view = visit.page.locator("#view-clusters")
+    again = visit.response_to("clusters", view.get_by_role("button", name="New starts").click)["iterations"]
+    assert first[0] != again[0]
+    assert len(first[0]["assignment"]) == len(again[0]["assignment"]), "the votes stay"
+    points = visit.page.evaluate(
+        """() => import('/static/js/views/point_sets.js')
+          .then(({ FIRST_SET, makeSet }) => makeSet(FIRST_SET, 0).points)"""
+    )
+    request = ClustersRequest(points=points, clusters=2, iterations=30)
+    poses = clusters.to_poses(torch.tensor(points, dtype=torch.float64), "full")
+    routing = clusters.choose_routing(request)
+    starts = clusters.initial_assignments(poses, request)
+    assert len(starts) == 12
+    scores = clusters.score(routing, poses, clusters.run(routing, poses, starts)[-1])
+    assert first[-1]["log_likelihood"] == pytest.approx(float(scores.max()), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Fixed σ", "one fixed size"), ("Rows", "a 2 × 2 matrix"), ("k-means", "nearest mean")],
+)
+def test_each_method_is_explained_under_the_pointer(visit: Visit, name: str, words: str) -> None:
+    view = visit.open("clusters")
+    assert words in view.locator(".choices label", has_text=name).get_attribute("title")
+    assert "M step: each capsule is fitted" in view.get_by_text("E step:").get_attribute("title")
+    visit.page.locator(".words-button:visible").click()
+    if name != "k-means":
+        assert visit.page.locator(".glossary dt", has_text=name).is_visible()
 
 
 @pytest.mark.parametrize(

@@ -45,19 +45,30 @@ def test_purple_and_green_stand_for_values_above_and_below_zero_alone(visit: Vis
     assert "urple" not in view.inner_text()
 
 
+def assert_one_scale(view: Any, largest: float) -> None:
+    """The same number has the same color among the votes and among the capsules."""
+    cells = view.locator(".vote-table .cells rect").evaluate_all(
+        "all => all.map((one) => [one.textContent.split('= ')[1], one.getAttribute('fill')])"
+    )
+    for value, fill in cells:
+        share = abs(float(value.replace("−", "-"))) / largest
+        assert float(fill.split(") ")[1].split("%")[0]) == pytest.approx(100 * share, abs=1)
+
+
 def test_every_picture_of_values_in_draw_has_its_numbers(visit: Visit) -> None:
     answer = visit.response_to("draw", lambda: visit.open("draw"))
     view = visit.page.locator("#view-draw")
-    lengths, votes = np.array(answer["primary"]), np.abs(answer["capsule"]["votes"]).max()
-    poses, sent = np.abs(answer["poses"]).max(), np.array(answer["couplings"])
+    lengths, sent = np.array(answer["primary"]), np.array(answer["couplings"])
+    votes = max(np.abs(answer["history"]).max(), np.abs(answer["capsule"]["votes"]).max())
     largest = (sent / sent[0]).max()
     stages = view.locator(".network-strip li")
     expected = {1: [0, 1], 2: [lengths.min(), lengths.max()], 3: [-votes, 0, votes], 4: [1, largest]}
     for stage, values in expected.items():
         assert numbers(stages.nth(stage).locator(".color-bar")) == pytest.approx(values, abs=0.06), stage
     table = view.locator(".vote-table .color-bar")
-    assert numbers(table.nth(0)) == pytest.approx([-votes, 0, votes], abs=0.06)
-    assert numbers(table.nth(1)) == pytest.approx([-poses, 0, poses], abs=0.06)
+    assert table.count() == 1, "votes and capsules have one scale"
+    assert numbers(table) == pytest.approx([-votes, 0, votes], abs=0.06)
+    assert_one_scale(view, votes)
     assert numbers(view.locator(".coupling-grid .color-bar")) == pytest.approx([1, largest], abs=0.06)
     assert largest > 1.1
 

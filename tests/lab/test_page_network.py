@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from support.browser import THUMBNAIL, Visit
+from torchcaps.lab import schemas
+from torchcaps.lab.examples import load_examples
+from torchcaps.lab.model_store import load_model_store
+from torchcaps.lab.views import draw
 
 pytest_plugins = ["support.browser_fixtures"]
 
@@ -60,7 +64,7 @@ def assert_named(view: Any, row: int, column: int, kind: int) -> None:
     assert f"Primary capsule {number} of 288: type {kind + 1} at row {row + 1}, column {column + 1}" in text
     assert view.get_by_role("slider", name="Primary capsule").input_value() == str(number)
     for part in (
-        "frame: what primary capsule {} sees",
+        "double frame: what primary capsule {} sees",
         "of primary capsule {}, one",
         "position of primary capsule {},",
     ):
@@ -106,6 +110,86 @@ def test_pointing_at_a_capsule_shows_its_field_and_its_votes(visit: Visit) -> No
     visit.wait_idle()
     assert shown_products(view) not in answers, "the capsule that sends most is shown again"
     assert visit.errors == []
+
+
+def test_the_table_follows_the_player(visit: Visit) -> None:
+    """Text, titles, products, sums and shares are those of one iteration, and so are the capsules."""
+    answer = visit.response_to("draw", lambda: visit.open("draw"))
+    view, capsule = visit.page.locator("#view-draw"), answer["capsule"]
+    player, loop = view.get_by_role("slider", name="Routing iteration"), view.locator(".capsule-detail .loop")
+    for at, terms in ((2, "iteration 1 + iteration 2"), (1, "iteration 1"), (0, "")):
+        assert player.input_value() == str(at)
+        text, titles = loop.inner_text(), view.locator(".vote-table figcaption").all_inner_texts()
+        assert text.startswith(f"Iteration {at + 1} of 3:")
+        assert f"that are drawn, those of iteration {at + 1}." in text
+        assert (f"are summed ({terms})" in text) == (at > 0)
+        assert f"digit's capsule, iteration {at + 1}" in titles
+        assert f"products: {terms or 'none yet'}" in titles
+        percent = np.array(column(view, "shares")).squeeze(1)
+        np.testing.assert_allclose(percent, 100 * np.array(capsule["shares"][at]), atol=0.51)
+        if at:
+            np.testing.assert_allclose(
+                shown_products(view), np.transpose(capsule["products"][:at]), atol=6e-3
+            )
+        cells = view.locator(".vote-table .cells").nth(1).locator("title").all_text_contents()
+        numbers = [float(cell.split("= ")[1].replace("−", "-")) for cell in cells]
+        np.testing.assert_allclose(numbers, np.ravel(answer["history"][at]), atol=6e-4)
+        assert f"In iteration {at + 1} it sends" in view.locator(".capsule-seen p").inner_text()
+        player.press("ArrowLeft")
+    assert visit.errors == []
+
+
+def test_what_a_capsule_sends_fits_the_square_of_its_position(visit: Visit) -> None:
+    """For 40 digits: what it sends, what the other types at its position send, and the mean of all."""
+    visit.open("draw")
+    store, examples = load_model_store(), load_examples().digits
+    for image in (digit.image for digit in examples if examples.index(digit) % 8 < 4):
+        response = draw.recognize(store, schemas.DrawRequest(image=image))
+        capsule, best = response.capsule, response.best
+        text = visit.page.evaluate(
+            """answer => import('/static/js/widgets/capsule_detail.js')
+              .then((detail) => detail.describePlace(answer, answer.capsule, 2))""",
+            response.model_dump(),
+        )
+        place = {"row": capsule.row, "column": capsule.column}
+        sent = np.array(
+            [
+                10
+                * draw.inspect_capsule(store, schemas.CapsuleRequest(image=image, type=kind, **place)).shares[
+                    -1
+                ][best]
+                for kind in range(8)
+            ]
+        )
+        length = np.array(response.primary)[:, capsule.row, capsule.column]
+        rest = np.arange(8) != capsule.type
+        said = re.search(
+            rf"sends (\d+) % to {best}, (\S+) times an equal share\. The other 7 types at its position "
+            r"send (\S+) times on average; a square of the map is the mean of all 8, here (\S+) times\.",
+            text,
+        )
+        expected = [
+            10 * sent[capsule.type],
+            sent[capsule.type],
+            *((sent * length)[part].sum() / length[part].sum() for part in (rest, np.full(8, True))),
+        ]
+        numbers = [float(number) for number in said.groups()]  # type: ignore[union-attr]
+        assert numbers[0] == pytest.approx(expected[0], abs=0.51)
+        assert numbers[1:] == pytest.approx(expected[1:], abs=0.06)
+
+
+def test_the_chosen_capsule_has_another_mark_than_the_answer(visit: Visit) -> None:
+    view = visit.open("draw")
+    border = view.locator(".field-crop").evaluate("one => getComputedStyle(one).borderTopStyle")
+    assert border == "double"
+    accents = """canvas => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let at = 0; at < data.length; at += 4) count += data[at] > data[at + 2] + 60;
+      return count;
+    }"""
+    for picture in (".network-strip li:nth-child(1)", ".network-strip li:nth-child(3)", ".field"):
+        assert view.locator(f"{picture} canvas").evaluate(accents) == 0, picture
 
 
 def test_couplings_show_the_capsule_that_is_chosen(visit: Visit) -> None:
@@ -169,8 +253,15 @@ def test_a_tap_chooses_a_capsule(browser: Any, lab: str) -> None:
     assert view.is_visible()
     box = view.locator(".vote-box").bounding_box()
     figures = [figure.bounding_box() for figure in view.locator(".vote-table figure:visible").all()]
-    for cells in view.locator(".vote-table .cells svg").all():
-        assert cells.bounding_box()["width"] > 0.8 * box["width"], "votes and capsules have the full width"
+    heights = {(figure["y"], figure["height"]) for figure in figures}
+    assert len(heights) == 1, "one row for each digit, across vote, capsule and products"
+    edges = view.locator(".vote-table").evaluate(
+        """table => [...table.querySelectorAll(".terms text, .sums text, .shares text")].filter((text) => {
+          const [inner, outer] = [text, text.closest("figure")].map((one) => one.getBoundingClientRect());
+          return inner.left < outer.left - 1;
+        }).map((text) => text.textContent)"""
+    )
+    assert edges == [], "no number is cut off"
     for one, two in itertools.combinations(figures, 2):
         apart = (max(one[at], two[at]) - min(one[at] + one[size], two[at] + two[size]) for at, size in AXES)
         assert max(apart) >= 0, "nothing lies over anything else"

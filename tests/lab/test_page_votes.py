@@ -32,6 +32,16 @@ def images() -> list[list[list[float]]]:
     return [digit.image for digit in examples if examples.index(digit) % 8 < 4]
 
 
+def answer_of(response: dict[str, Any]) -> int:
+    return int(np.argmax(response["iterations"][-1]["activation"]))
+
+
+def common_answer(twins: list[dict[str, Any]]) -> int:
+    """The answer of most networks, of equally many the first."""
+    answers = list(map(answer_of, twins))
+    return max(answers, key=answers.count)
+
+
 def top_tenth(step: dict[str, Any], row: int) -> float:
     order = np.argsort(-np.array(step["agreements"][row]), kind="stable")
     return float(10 * np.array(step["couplings"][row])[order[: len(order) // 10]].mean())
@@ -56,7 +66,12 @@ def test_parts_that_agree_send_more_and_the_picture_shows_it(visit: Visit) -> No
     slider = view.get_by_role("slider", name="Iteration", exact=True)
     rows = view.locator(".strip .name").all_text_contents()
     assert len(rows) == 5 * 3
-    assert len({tuple(rows[at : at + 3]) for at in range(0, 15, 3)}) == 1, "the same rows above and below"
+    assert rows[:3] == rows[3:6] == [str(digit) for digit in opened["shown"]], "the dynamic twin, twice"
+    levels = [strip.locator(".levels text").all_text_contents() for strip in view.locator(".strip").all()]
+    assert all(level == ["0 ×", "1 ×", "10 ×"] for level in levels), "one vertical axis in all pictures"
+    assert "Agreement with dynamic routing" in view.inner_text()
+    better = view.locator(".strips", has_text="farther right = agrees better")
+    assert better.count() == 5, "beside each picture"
 
     def means() -> list[float]:
         texts = view.locator(".mean text").all_text_contents()[:3]
@@ -80,9 +95,6 @@ def test_parts_that_agree_send_more_and_the_picture_shows_it(visit: Visit) -> No
             assert np.median(x) > np.quantile(others, 0.75), "the headline is true of the first picture"
         else:
             assert np.corrcoef(x, -y)[0, 1] > 0.8
-        most = 10 * np.max([step["couplings"] for step in answer["iterations"]])
-        level = strip.locator(".levels text").all_text_contents()
-        assert [float(text.strip(" ×")) for text in level] == pytest.approx([0, 1, most], abs=0.06)
         expected = [answer["iterations"][-1]["agreement"][digit] for digit in answer["shown"]]
         assert means() == pytest.approx(expected, abs=0.006)
         assert means()[answer["shown"].index(best)] == max(means())
@@ -92,6 +104,7 @@ def test_parts_that_agree_send_more_and_the_picture_shows_it(visit: Visit) -> No
             shares.tolist(), abs=0.006
         )
         assert ("routes little" in view.inner_text()) == (name == "Network of Draw")
+        assert ("Twin: the same network, trained with" in view.inner_text()) == (name == "Small network")
     small, large = (10 * max(answers[name]["iterations"][-1]["share"]) for name in answers)
     assert small > 2 * large
     assert visit.errors == []
@@ -99,7 +112,7 @@ def test_parts_that_agree_send_more_and_the_picture_shows_it(visit: Visit) -> No
 
 @pytest.mark.parametrize("routing", ["dynamic", "draw"])
 def test_what_routing_has_done_is_said_with_its_numbers(visit: Visit, routing: Any) -> None:
-    """For 40 digits: "… now gets …", "The tenth of the parts …", "Its activation has gone …"."""
+    """For 40 digits: "… now gets …", "The tenth of the parts …", "Its activation is … above …"."""
     visit.open("votes")
     store, little = load_model_store(), 0
     for image in images():
@@ -120,27 +133,73 @@ def test_what_routing_has_done_is_said_with_its_numbers(visit: Visit, routing: A
             top = top_tenth(last, response["shown"].index(best))
             assert float(said[1]) == pytest.approx(top, abs=0.06)
             assert top > 1.2
-        numbers = re.findall(r"from ([\d.]+) to ([\d.]*\d)", text.split("Its activation")[1])
-        own = first["activation"][best], last["activation"][best]
+        numbers = re.findall(r"−?\d\.\d\d", text.split("Its activation")[1])
+        leads = [
+            step["activation"][best] - max(np.delete(step["activation"], best)) for step in (last, first)
+        ]
         rest = [np.mean(np.delete(step["activation"], best)) for step in (first, last)]
-        assert [float(each) for pair in numbers for each in pair] == pytest.approx([*own, *rest], abs=0.006)
+        said = [float(number.replace("−", "-")) for number in numbers]
+        assert said == pytest.approx([*leads, *rest], abs=0.006)
         little += share < LITTLE
     assert little == (COUNT if routing == "draw" else 0), "the network of Draw routes little"
 
 
-def test_twins_show_the_same_digits_on_the_same_axes(visit: Visit) -> None:
+def test_it_is_said_how_many_parts_have_the_answer_as_their_favorite(visit: Visit) -> None:
+    """For 40 digits, four routings: the median, the favorites, how much these count, what the digit gets."""
+    visit.open("votes")
+    store, few = load_model_store(), 0
+    for image in images():
+        twins = votes.compare(store, schemas.DrawRequest(image=image)).model_dump()["twins"]
+        texts = visit.page.evaluate(
+            """twins => import('/static/js/views/twins.js').then((view) =>
+              twins.map((twin) => twin.iterations.map((_, at) => view.describeParts(twin, at))))""",
+            twins,
+        )
+        for twin, (first, *_, text) in zip(twins, texts, strict=True):
+            assert first == "Iteration 1: every part sends the same share to all digits."
+            routed = votes.route_image(store, votes.TWINS[twin["routing"]], image)
+            step = routed.steps[-1]
+            coupling, best = votes.coupling_of(step).numpy(), int(step.activation.argmax())
+            median = float(votes.coupling_of(step).amax(1).median())
+            own, counts = coupling.argmax(1) == best, routed.parts().numpy()
+            expected = [100 * median, best, own.sum(), len(own)]
+            if twin["routing"] != "dynamic":
+                expected.append(100 * counts[own].sum() / counts.sum())
+            expected.append(10 * (counts @ coupling[:, best]) / counts.sum())
+            numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)]
+            assert ("of all activation" in text) == (twin["routing"] != "dynamic")
+            assert numbers == pytest.approx(expected, abs=0.7), text
+            assert numbers[-1] == pytest.approx(expected[-1], abs=0.06)
+            few += own.sum() < len(own) / 2
+    assert few > COUNT, "which is why an answer gets less than its parts send to their favorites"
+
+
+def test_the_area_of_a_dot_is_the_activation_of_its_part(visit: Visit) -> None:
+    visit.open("draw")
+    twins = visit.response_to("twins", lambda: visit.open("votes"))["twins"]
+    for card, twin in zip(visit.page.locator("#view-votes .twin").all(), twins, strict=True):
+        radii = (
+            card.locator(".strip")
+            .first.locator("circle")
+            .evaluate_all("all => all.map(({ r }) => r.baseVal.value)")
+        )
+        areas, parts = np.square(radii), np.array(twin["parts"])
+        np.testing.assert_allclose(areas / areas.max(), parts / parts.max(), atol=0.01)
+        assert ("Area of a dot" in card.inner_text()) == (twin["routing"] != "dynamic")
+
+
+def test_twins_show_their_answers_on_the_same_axes(visit: Visit) -> None:
     visit.open("draw")
     twins = visit.response_to("twins", lambda: visit.open("votes"))["twins"]
     view = visit.page.locator("#view-votes")
     cards = view.locator(".twin")
     assert cards.count() == 4
     rows = [card.locator(".strips .name").all_text_contents() for card in cards.all()]
-    assert all(row == rows[0] for row in rows), "the same rivals"
-    assert [int(digit) for digit in rows[0]] == twins[0]["shown"]
+    assert [[int(digit) for digit in row] for row in rows] == [twin["shown"] for twin in twins]
     levels = [card.locator(".levels").first.locator("text").all_text_contents() for card in cards.all()]
     assert all(level == levels[0] for level in levels), "one vertical axis"
     head, slider = view.locator(".twins-card"), view.get_by_role("slider", name="Iteration of the twins")
-    winners = {int(np.argmax(twin["iterations"][-1]["activation"])) for twin in twins}
+    winners = set(map(answer_of, twins))
     expected = f"All four networks agree on {winners.pop()}." if len(winners) == 1 else "The networks differ"
     assert expected in head.locator(".words").inner_text()
     for at, key in ((0, "Home"), (2, "End")):
@@ -153,11 +212,13 @@ def test_twins_show_the_same_digits_on_the_same_axes(visit: Visit) -> None:
             assert len(numbers) >= 3
             assert numbers == sorted(numbers)
             assert card.locator(".verdict .big").inner_text() == str(int(np.argmax(step["activation"])))
-            words = card.locator(".verdict .words").inner_text()
-            assert words.endswith(
-                f"a typical part sends {round(100 * step['typical'])} % to its favorite digit"
+            words, (second, first) = (
+                card.locator(".verdict .words").inner_text(),
+                sorted(step["activation"])[-2:],
             )
-        gets = [10 * twin["iterations"][at]["share"][twins[0]["shown"][0]] for twin in twins]
+            said = [float(number.replace("−", "-")) for number in re.findall(r"−?\d\.\d\d", words)]
+            assert said == pytest.approx([first, first - second], abs=0.006)
+        gets = [10 * twin["iterations"][at]["share"][common_answer(twins)] for twin in twins]
         shown = re.findall(r"([\d.]+) with", head.locator(".readout").inner_text())
         assert [float(value) for value in shown] == pytest.approx(gets, abs=0.06)
     dashes = "all => all.map((line) => [line.getAttribute('class'), getComputedStyle(line).strokeDasharray])"
@@ -178,8 +239,7 @@ def test_the_lesson_of_the_twins_holds(visit: Visit) -> None:
         text = visit.page.evaluate(
             "twins => import('/static/js/views/twins.js').then((view) => view.teach(twins))", twins
         )
-        digit = twins[0]["shown"][0]
-        answers = [int(np.argmax(twin["iterations"][-1]["activation"])) for twin in twins]
+        digit, answers = common_answer(twins), list(map(answer_of, twins))
         gets = [10 * twin["iterations"][-1]["share"][digit] for twin in twins]
         assert ("four routings give the same answer" in text) == (len(set(answers)) == 1)
         assert ("routing can change the answer" in text) == (len(set(answers)) > 1)
@@ -213,6 +273,27 @@ def test_it_is_said_why_a_digit_that_lies_farther_right_loses(visit: Visit) -> N
                 assert (said[1] if said else "") == " and ".join(map(str, ahead))
                 named += bool(ahead)
     assert named > 3, "it happens"
+
+
+def test_a_digit_and_its_text_are_on_one_line_on_a_phone(browser: Any, lab: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    view = Visit(page, lab, "phone").open("votes")
+    for verdict in view.locator(".verdict").all():
+        big, words = (verdict.locator(part).bounding_box() for part in (".big", ".words"))
+        assert words["x"] >= big["x"] + big["width"]
+        assert words["y"] < big["y"] + big["height"]
+    last, sign = view.locator(".lead").evaluate(
+        """lead => {
+          const range = document.createRange();
+          range.selectNodeContents(lead.querySelector("h1"));
+          const line = [...range.getClientRects()].at(-1);
+          const sign = lead.querySelector(".words-button").getBoundingClientRect();
+          return [[line.right, line.top, line.bottom], [sign.left, sign.top + sign.height / 2]];
+        }"""
+    )
+    assert 0 <= sign[0] - last[0] < 20, "the sign stands beside the last word of the title"
+    assert last[1] <= sign[1] <= last[2]
+    page.close()
 
 
 def test_the_sizes_of_the_networks_are_named(visit: Visit) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from support.lab_scenes import random_place, scene_parts
+from torchcaps.capsules import Capsules
 from torchcaps.data.worlds.faces import FACES
 from torchcaps.data.worlds.flat import World
 from torchcaps.data.worlds.flat.similarity import compose
@@ -17,8 +18,11 @@ from torchcaps.data.worlds.shapes import SHAPES
 from torchcaps.data.worlds.toys.table import SPLIT_INSTANCES
 from torchcaps.lab import schemas
 from torchcaps.lab.examples import load_examples
+from torchcaps.lab.introspection import inspect_last_layer
 from torchcaps.lab.model_store import ModelStore, load_model_store
 from torchcaps.lab.views import attack, clusters, draw, overlap, parts, votes
+from torchcaps.layers import CapsuleLayer
+from torchcaps.losses import margin_loss
 from torchcaps.training.recipe.files import load_recipe
 
 COUNT = 40
@@ -152,6 +156,31 @@ def test_the_network_of_draw_routes_less_than_its_small_twin(store: ModelStore) 
             weight = routed.weight(routed.steps[-1]).sum(0)
             gets.append(10 * float(weight.max() / weight.sum()))
         return gets[0] < 1.25 < gets[1]
+
+    assert count(holds) == COUNT
+
+
+def test_why_the_other_digits_stay_high_in_the_small_network(store: ModelStore) -> None:
+    """ "cross-entropy, which compares the digits only with each other", "penalizes each … above 0.1"."""
+    small, large = (load_recipe(name).to_table() for name in ("mnist-twin-dynamic", "mnist-capsnet-small"))
+    assert (small["loss"]["name"], large["loss"]["name"]) == ("cross_entropy", "margin")
+    network, loss = store[votes.CHOICES["dynamic"].network], torch.nn.functional.cross_entropy
+    lengths = torch.tensor([[0.95, 0.1, 0.0]])
+    assert margin_loss(lengths, torch.tensor([0])) == 0
+    assert margin_loss(lengths + torch.tensor([0, 0.01, 0]), torch.tensor([0])) > 0, (
+        "a length above 0.1 costs"
+    )
+
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        with torch.no_grad():
+            logits = network.model(network.prepare(digit.image)).logits
+        target = torch.tensor([digit.label])
+        same = torch.allclose(loss(logits, target), loss(logits - 5, target), atol=1e-5)
+        rest = []
+        for name in ("dynamic", "draw"):
+            routed = votes.route_image(store, votes.CHOICES[name], digit.image)
+            rest.append(routed.steps[-1].activation.flatten().sort().values[:-1])
+        return same and float(rest[0].mean()) > 0.5 and float(rest[1].mean()) < 0.2
 
     assert count(holds) == COUNT
 
@@ -333,17 +362,48 @@ def test_a_face_is_found_and_a_scrambled_one_is_not(store: ModelStore) -> None:
 
 
 def test_the_capsule_that_is_shown_sends_most_to_the_answer(store: ModelStore) -> None:
-    """ "It sends … % to …; an equal share would be 10 %", "a softmax of the sums gives the shares"."""
+    """ "In iteration 3 it sends … % to …", "a softmax of the sums gives what it sends now"."""
 
     def holds(digit: schemas.ExampleDigit) -> bool:
         response = draw.recognize(store, schemas.DrawRequest(image=digit.image))
         capsule, sent = response.capsule, np.array(response.couplings)
         sums = np.exp(np.sum(capsule.products[:-1], 0))
-        right = np.abs(sums / sums.sum() - capsule.shares).max() < 1e-3
+        right = np.abs(sums / sums.sum() - capsule.shares[-1]).max() < 1e-3
         totals = sent[-1].sum((1, 2))
-        return bool(right and capsule.shares[response.best] > 0.1 and totals.argmax() == response.best)
+        return bool(right and capsule.shares[-1][response.best] > 0.1 and totals.argmax() == response.best)
 
     assert count(holds) == COUNT
+
+
+def test_the_directions_of_primary_capsules_decide_the_answer(store: ModelStore) -> None:
+    """ "All primary capsules are long, also on a blank sheet", "with equal lengths, the answer is …"."""
+    network = store[draw.MODEL]
+
+    def children(image: list[list[float]]) -> tuple[CapsuleLayer, Capsules]:
+        _, layer, capsules = inspect_last_layer(network.model, network.prepare(image))
+        return layer, capsules
+
+    def answer(layer: CapsuleLayer, pose: torch.Tensor) -> int:
+        return int(layer.history(Capsules.from_vectors(pose))[-1].activation.argmax())
+
+    def unit(capsules: Capsules) -> torch.Tensor:
+        return capsules.pose / capsules.pose.norm(dim=-1, keepdim=True)
+
+    _, blank = children(digits()[0].image[:1] * 28)  # the first row of an image is empty
+    assert float(blank.activation.min()) > 0.5
+    without = set()  # what the lengths alone give
+
+    @torch.no_grad()
+    def holds(digit: schemas.ExampleDigit) -> bool:
+        layer, capsules = children(digit.image)
+        lengths = capsules.activation.unsqueeze(-1)
+        without.add(answer(layer, unit(blank) * lengths))
+        same = answer(layer, unit(capsules) * lengths.mean()) == answer(layer, capsules.pose)
+        return same and float(lengths.min()) > 0.5
+
+    assert not np.any(digits()[0].image[0])
+    assert count(holds) == COUNT == 40
+    assert len(without) == 1, "with the directions of a blank sheet, all digits have one answer"
 
 
 def test_a_square_is_a_weighted_mean_over_the_types(store: ModelStore) -> None:
@@ -354,7 +414,7 @@ def test_a_square_is_a_weighted_mean_over_the_types(store: ModelStore) -> None:
     place = (2, 3)
     for kind in range(8):
         request = schemas.CapsuleRequest(image=image, row=place[0], column=place[1], type=kind)
-        shares[:, kind] = draw.inspect_capsule(store, request).shares
+        shares[:, kind] = draw.inspect_capsule(store, request).shares[-1]
     ratio = np.array(response.couplings)[(-1, slice(None), *place)] / response.couplings[0][0][2][3]
     weight = lengths[(slice(None), *place)]
     np.testing.assert_allclose(ratio, 10 * shares @ weight / weight.sum(), atol=0.02)

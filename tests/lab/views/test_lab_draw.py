@@ -57,20 +57,21 @@ def test_tweak_reconstructs_the_given_pose(post: Post, seven: Image) -> None:
 def test_the_votes_of_a_capsule_make_the_digit_capsules(post: Post, seven: Image) -> None:
     """The loop: shares times votes, summed and squashed, are the digit capsules; products make the shares."""
     drawn = post("draw", image=seven)
-    total = np.zeros((10, 16))
+    totals = np.zeros((3, 10, 16))
     for row, column, kind in np.ndindex(6, 6, 8):
         capsule = post("capsule", image=seven, row=row, column=column, type=kind)
         assert [capsule[name] for name in ("row", "column", "type")] == [row, column, kind]
         assert capsule["length"] == pytest.approx(drawn["primary"][kind][row][column], abs=1e-3)
-        assert sum(capsule["shares"]) == pytest.approx(1, abs=1e-3)
-        votes = np.array(capsule["votes"])
-        *before, last = np.array(capsule["products"])
-        np.testing.assert_allclose(last, (votes * drawn["poses"]).sum(1), atol=2e-3)
-        sums = np.exp(np.sum(before, 0))
-        np.testing.assert_allclose(sums / sums.sum(), capsule["shares"], atol=1e-3)
-        total += np.array(capsule["shares"])[:, None] * votes
-    norm = np.linalg.norm(total, axis=1, keepdims=True)
-    np.testing.assert_allclose(total * norm / (1 + norm**2), drawn["poses"], atol=5e-3)
+        votes, products = np.array(capsule["votes"]), np.array(capsule["products"])
+        np.testing.assert_allclose(products, (votes * drawn["history"]).sum(2), atol=2e-3)
+        for at, shares in enumerate(capsule["shares"]):
+            assert sum(shares) == pytest.approx(1, abs=1e-3)
+            sums = np.exp(products[:at].sum(0))
+            np.testing.assert_allclose(sums / sums.sum(), shares, atol=1e-3)
+            totals[at] += np.array(shares)[:, None] * votes
+    norm = np.linalg.norm(totals, axis=2, keepdims=True)
+    np.testing.assert_allclose(totals * norm / (1 + norm**2), drawn["history"], atol=5e-3)
+    assert drawn["history"][-1] == drawn["poses"]
 
 
 def test_draw_shows_the_capsule_that_sends_most_to_the_longest(post: Post, seven: Image) -> None:
@@ -79,10 +80,10 @@ def test_draw_shows_the_capsule_that_sends_most_to_the_longest(post: Post, seven
     place = {name: shown[name] for name in ("row", "column", "type")}
     assert post("capsule", image=seven, **place) == shown
     others = [
-        post("capsule", image=seven, row=row, column=column, type=kind)["shares"][best]
+        post("capsule", image=seven, row=row, column=column, type=kind)["shares"][-1][best]
         for row, column, kind in np.ndindex(6, 6, 8)
     ]
-    assert shown["shares"][best] == max(others)
+    assert shown["shares"][-1][best] == max(others)
 
 
 def test_a_capsule_outside_the_grid_is_refused(client: TestClient, seven: Image) -> None:

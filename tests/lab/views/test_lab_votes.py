@@ -1,14 +1,13 @@
 """The agreement that is shown is the one that decides the couplings of the next iteration."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
 
 from torchcaps.lab.model_store import ModelStore
-from torchcaps.lab.views.votes import CHOICES, TWINS, Choice, best_classes, coupling_of, route_image
+from torchcaps.lab.views.votes import CHOICES, TWINS, Choice, coupling_of, route_image
 from torchcaps.routing import Routing
 
 
@@ -36,13 +35,16 @@ def test_rows_are_the_best_digits_and_lines_are_weighted_means(
 ) -> None:
     response = post("votes", image=seven, routing=routing)
     routed = route_image(store, CHOICES[routing], seven)
-    shown = best_classes([route_image(store, choice, seven) for choice in CHOICES.values()])
-    assert response["shown"] == shown == post("twins", image=seven)["twins"][0]["shown"], (
-        "all have these rows"
+    last = routed.steps[-1].activation[0, 0]
+    torch.testing.assert_close(last[response["shown"]], last.sort(descending=True).values[:3])
+    counts = (
+        routed.activation[0] if routing in ("em", "kmeans", "heinsen") else torch.ones(len(response["parts"]))
     )
+    torch.testing.assert_close(torch.tensor(response["parts"]), counts, atol=1e-4, rtol=0)
     for answer, step in zip(response["iterations"], routed.steps, strict=True):
         for digit in response["shown"]:
-            sent, agreement = routed.weight(step)[:, digit], routed.agreement(step)[:, digit]
+            # "each counted by this activation times what the part sends to the digit"
+            sent, agreement = counts * coupling_of(step)[:, digit], routed.agreement(step)[:, digit]
             mean = float((sent / sent.sum()) @ agreement)
             assert answer["agreement"][digit] == pytest.approx(mean, rel=1e-3, abs=1e-3)
         if routing in ("dynamic", "draw"):
@@ -83,20 +85,8 @@ def test_twins_are_routed_as_each_was_trained(
         )
         typical = [step["typical"] for step in twin["iterations"]]
         torch.testing.assert_close(torch.tensor(typical), largest.amax(2).median(1).values, atol=1e-3, rtol=0)
-
-
-class Last(NamedTuple):
-    """What `best_classes` reads of a routed image: the activations of the last iteration."""
-
-    activations: list[float]
-
-    @property
-    def steps(self) -> list[Any]:
-        return [SimpleNamespace(activation=torch.tensor([[self.activations]]))]
-
-
-def test_all_twins_show_the_answers_and_then_the_rivals_of_all() -> None:
-    agree = [Last([0.1, 0.9, 0.5, 0.3, 0.0]), Last([0.2, 0.8, 0.1, 0.4, 0.0])]
-    assert best_classes(agree) == [1, 3, 2], "of two rivals, the one with the better ranks"  # type: ignore[arg-type]
-    differ = [Last([0.9, 0.2, 0.8, 0.0]), Last([0.9, 0.2, 0.8, 0.0]), Last([0.0, 0.7, 0.6, 0.1])]
-    assert best_classes(differ) == [0, 1, 2], "an answer comes before a rival"  # type: ignore[arg-type]
+        favorites = [step["favorites"] for step in twin["iterations"]]
+        assert set(favorites[0]) == {-1}, "equal shares: no favorite"
+        first, second = largest.topk(2).values.unbind(2)
+        expected = torch.where(first - second > 1e-6, largest.argmax(2), -1)
+        assert favorites == expected.tolist()

@@ -99,8 +99,8 @@ class CapsuleResponse(Response):
     """A primary capsule: its place and length, and its vote for each class.
 
     `products` are the scalar products of the votes with the class capsules of each iteration. `shares` says
-    how much of its vote the capsule sends to each class in the last iteration: with dynamic routing, the
-    softmax of the sum of the products of all iterations but the last.
+    how much of its vote the capsule sends to each class in each iteration: with dynamic routing, the softmax
+    of the sum of the products of all iterations before.
     """
 
     row: int
@@ -109,15 +109,15 @@ class CapsuleResponse(Response):
     length: float
     votes: Matrix
     products: Matrix
-    shares: Row
+    shares: Matrix
 
 
 class DrawResponse(Response):
     """What each stage of the network computes for a digit.
 
     `features` are the strongest maps of the first convolution, scaled to 0..1; `primary` has a grid of
-    lengths for each type of primary capsule; `capsule` is the primary capsule that sends most to the longest
-    class capsule.
+    lengths for each type of primary capsule; `history` has the class capsules of each iteration, of which
+    `poses` are the last; `capsule` is the primary capsule that sends most to the longest class capsule.
     """
 
     best: int
@@ -125,6 +125,7 @@ class DrawResponse(Response):
     reconstruction: Image
     pose: Row
     poses: list[Row]
+    history: list[list[Row]]
     num_features: int
     features: list[Image]
     primary: list[Matrix]
@@ -181,7 +182,8 @@ class VotesIteration(Response):
 
     `activation`, `agreement` (the mean over all votes, by weight) and `share` (of all weight) have one number
     for each class. `agreements` and `couplings` have a row for each shown class, with one number for each
-    child capsule. `typical` is what the median child sends to the class that gets most of it.
+    child capsule. `typical` is what the median child sends to the class that gets most of it, and `favorites`
+    names this class for each child: -1 if the child sends equally much to several.
     """
 
     activation: Row
@@ -190,12 +192,15 @@ class VotesIteration(Response):
     agreements: Matrix
     couplings: Matrix
     typical: float
+    favorites: list[int]
 
 
 class VotesResponse(Response):
     """How well the votes of a network's last layer agree with the classes, in each iteration of its routing.
 
-    `measure` names what the routing calls agreement.
+    `measure` names what the routing calls agreement. `shown` are the classes with the highest activations in
+    the last iteration. `parts` says how much each child counts in means and shares: its activation, or 1
+    where the routing does not use it.
     """
 
     routing: str
@@ -203,11 +208,12 @@ class VotesResponse(Response):
     model: str
     data: str
     shown: list[int]
+    parts: Row
     iterations: list[VotesIteration]
 
 
 class TwinsResponse(Response):
-    """The same for each of several networks that differ in their routing; all show the same classes."""
+    """The same for each of several networks that differ in their routing."""
 
     twins: list[VotesResponse]
 

@@ -55,6 +55,7 @@ def recognize(store: ModelStore, request: DrawRequest) -> DrawResponse:
         reconstruction=to_list(reconstruction[0, 0]),
         pose=poses[best],
         poses=poses,
+        history=to_list(torch.stack([step.pose[0] for step in steps])),
         num_features=len(maps),
         features=to_list(strongest(maps), 2),
         primary=to_list(inspection.children.activation[0].permute(2, 0, 1), 3),
@@ -128,8 +129,8 @@ def describe_capsule(
     """
     children, step = inspection.children, steps[-1]
     shape = children.activation.shape[1:]
-    assert step.coupling is not None
-    coupling = step.coupling[0]
+    couplings = torch.stack([each.coupling[0] for each in steps if each.coupling is not None])
+    coupling = couplings[-1]
     if place is None:
         chosen = int(coupling[:, step.activation[0].argmax()].argmax())
     elif all(at < size for at, size in zip(place, shape, strict=True)):
@@ -144,7 +145,7 @@ def describe_capsule(
         length=round(float(children.activation.flatten()[chosen]), 4),
         votes=to_list(vote),
         products=to_list(torch.stack([(vote * each.pose[0]).sum(-1) for each in steps])),
-        shares=to_list(coupling[chosen]),
+        shares=to_list(couplings[:, chosen]),
     )
 
 

@@ -65,52 +65,44 @@ class Routed(NamedTuple):
         """How well each vote agrees with its class, `[children, classes]`."""
         return measure_agreement(self.routing, self.votes, self.activation, step)
 
+    def parts(self) -> Tensor:
+        """How much each child counts, `[children]`: its activation where that is used, else 1."""
+        child = self.votes.gather(self.activation)[0, 0]
+        # Without: the length of a vote includes the activation already.
+        return child if self.routing.uses_activation else torch.ones_like(child)
+
     def weight(self, step: RoutingOutput) -> Tensor:
-        """How much each vote counts, `[children, classes]`: coupling, times activation where that is used."""
-        assert step.coupling is not None
-        if not self.routing.uses_activation:
-            return step.coupling[0, 0]  # the length of a vote includes the activation already
-        return step.coupling[0, 0] * self.votes.gather(self.activation)[0, 0].unsqueeze(-1)
+        """How much each vote counts, `[children, classes]`: the coupling times what the child counts."""
+        return coupling_of(step) * self.parts().unsqueeze(-1)
 
 
-@torch.no_grad()
 def route(store: ModelStore, request: VotesRequest) -> VotesResponse:
     """Route the votes for a digit with one network."""
-    routed = {name: route_image(store, choice, request.image) for name, choice in CHOICES.items()}
-    chosen = request.routing
-    return describe(chosen, CHOICES[chosen], routed[chosen], best_classes(list(routed.values())))
+    choice = CHOICES[request.routing]
+    return describe(request.routing, choice, route_image(store, choice, request.image))
 
 
-@torch.no_grad()
 def compare(store: ModelStore, request: DrawRequest) -> TwinsResponse:
     """Route the votes for a digit with each of the twins."""
-    routed = {name: route_image(store, choice, request.image) for name, choice in CHOICES.items()}
-    shown = best_classes(list(routed.values()))
     return TwinsResponse(
-        twins=[describe(name, choice, routed[name], shown) for name, choice in TWINS.items()]
+        twins=[
+            describe(name, choice, route_image(store, choice, request.image))
+            for name, choice in TWINS.items()
+        ]
     )
 
 
-def best_classes(networks: list[Routed]) -> list[int]:
-    """The three classes that all networks of the view find best together, by their last activations.
-
-    First the answers, those of most networks first, then the classes with the best mean rank.
-    """
-    activations = torch.stack([each.steps[-1].activation[0, 0] for each in networks])
-    wins = activations.argmax(1).bincount(minlength=activations.shape[1])
-    rank = activations.argsort(1, descending=True).argsort(1).float().mean(0)
-    order = sorted(range(len(rank)), key=lambda kind: (-int(wins[kind]), float(rank[kind])))
-    return order[:SHOWN_CLASSES]
-
-
-def describe(routing: str, choice: Choice, routed: Routed, shown: list[int]) -> VotesResponse:
-    """The agreements of all votes for the shown classes."""
+@torch.no_grad()
+def describe(routing: str, choice: Choice, routed: Routed) -> VotesResponse:
+    """The agreements of all votes for the classes that the network finds best."""
+    shown = routed.steps[-1].activation[0, 0].topk(SHOWN_CLASSES).indices.tolist()
     return VotesResponse(
         routing=routing,
         measure=choice.measure,
         model=choice.network[0],
         data=choice.network[1],
         shown=shown,
+        parts=to_list(routed.parts()),
         iterations=[
             VotesIteration(
                 activation=to_list(step.activation[0, 0]),
@@ -119,10 +111,21 @@ def describe(routing: str, choice: Choice, routed: Routed, shown: list[int]) -> 
                 agreements=to_list(routed.agreement(step).T[shown], 3),
                 couplings=to_list(coupling_of(step).T[shown], 3),
                 typical=round(float(coupling_of(step).amax(1).median()), 4),
+                favorites=favorites(coupling_of(step)).tolist(),
             )
             for step in routed.steps
         ],
     )
+
+
+def favorites(coupling: Tensor) -> Tensor:
+    """The class that each child sends most to `[children]`; -1 if it sends equally much to several.
+
+    >>> favorites(torch.tensor([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2]]))
+    tensor([ 1, -1])
+    """
+    two = coupling.topk(2)
+    return torch.where(two.values[:, 0] - two.values[:, 1] > 1e-6, two.indices[:, 0], -1)
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 export async function create(stage) {
   const settings = { iteration: null, capsule: null };
+  let iteration = 0; // that the player shows, from 0
   const keep = (changes) => {
     Object.assign(settings, changes);
     keepSettings("draw", Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null)));
@@ -36,7 +37,11 @@ export async function create(stage) {
   const output = figure(createImage({ label: t("Reconstruction") }), t("Reconstruction from the longest capsule"));
   const couplings = createCouplingMaps({
     start: numberOf("draw", "iteration", [1, 100], null),
-    onIteration: (iteration) => keep({ iteration }),
+    onIteration: (index, count) => {
+      iteration = index;
+      keep({ iteration: index === count - 1 ? null : index + 1 });
+      if (shownCapsule) detail.show(shown.image, shown.response, shownCapsule, iteration);
+    },
     onPoint,
   });
   const strip = createNetworkStrip({
@@ -49,7 +54,8 @@ export async function create(stage) {
   } });
   if (placeOf(settingsOf("draw").get("capsule"))) settings.capsule = settingsOf("draw").get("capsule");
   let kept = placeOf(settingsOf("draw").get("capsule")); // the primary capsule that the slider chose; without it the one that sends most to the answer
-  let pointed = null; // the one that is shown
+  let pointed = null; // the one that is shown, or will be when the server has answered
+  let shownCapsule = null;
   const file = h("input", { type: "file", accept: IMAGE_TYPES, hidden: true, onchange: () => { openImage(file.files[0]); file.value = ""; } });
   let digits = [];
   let shown = null; // the image and the response that the view shows
@@ -65,7 +71,7 @@ export async function create(stage) {
       createTourCard()),
     h("div", { class: "w9 stack wide-first" },
       card("result strip-card", t("The network"), t("every stage with the values of your digit; click a stage to open its view"), strip.element,
-        h("h3", {}, t("One primary capsule and its votes"), h("span", { class: "soft" }, t("point at a primary capsule to see another"))), detail.element),
+        h("h3", {}, t("One primary capsule and its votes"), h("span", { class: "soft" }, t("point at another one; the player of Couplings sets the iteration"))), detail.element),
       h("div", { class: "under-strip" },
         card("result lengths-card", t("Capsule lengths"), t("from 0 to 1"), bars.element, networkLine("capsnet_small", "mnist").element),
         card("result", t("Reconstruction"), t("drawn from 16 numbers"), h("div", { class: "pair" }, input.element, output.element)))),
@@ -83,10 +89,10 @@ export async function create(stage) {
   });
 
   function showCapsule(capsule) {
-    pointed = capsule;
+    pointed = shownCapsule = capsule;
     strip.mark(capsule);
     couplings.mark(capsule);
-    detail.show(shown.image, shown.response, capsule);
+    detail.show(shown.image, shown.response, capsule, iteration);
   }
 
   function choose({ row, column, type }) {
@@ -118,6 +124,7 @@ export async function create(stage) {
 
   function show(response, image) {
     shown = { image, response };
+    shownCapsule = null; // the old one belongs to another drawing
     const { best, lengths } = response;
     const length = lengths[best].toFixed(2);
     verdict.set(String(best), lengths[best] > 0.5 ? t("capsule {best} has length {length}", { best, length }) : t("not sure: all capsules are short"));

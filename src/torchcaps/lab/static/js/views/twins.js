@@ -4,9 +4,10 @@ import { card, h } from "../core/dom.js";
 import { createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine, sizeText } from "../core/networks.js";
+import { numberText } from "../core/scale.js";
 import { createLineChart } from "../widgets/line_chart.js";
 import { createPlayer } from "../widgets/player.js";
-import { answerOf, createStrips, equalShares, isBounded, mostOf } from "../widgets/strips.js";
+import { answerOf, createStrips, equalShares, isBounded, leadOf } from "../widgets/strips.js";
 
 const ROUTINGS = ["Dynamic", "EM", "k-means", "Heinsen (2019)"]; // in the order of the responses
 
@@ -29,6 +30,7 @@ export function createTwins() {
     name,
     measure: h("p", { class: "small measure" }, measures[index]),
     verdict: createVerdict(),
+    sends: h("p", { class: "small sends" }),
     strips: createStrips(t("{routing}: agreement of each vote with three digits", { routing: name })),
     network: networkLine(),
   }));
@@ -36,18 +38,17 @@ export function createTwins() {
 
   const elements = [
     h("div", { class: "w12 twins-head result" }, heading, lesson,
-      h("p", { class: "soft" }, t("They differ only in the routing and in the poses that it works with. Each routing measures agreement in its own way: compare the rows of one picture, not the numbers of two pictures."))),
+      h("p", { class: "soft" }, t("The four twins differ only in the routing and in the poses that it works with. Each picture has the three digits that its network ranks highest. Each routing measures agreement in its own way: compare the rows of one picture, not the numbers of two pictures."))),
     card("w12 result twins-card", t("What differs"), t("what the answer gets, in times an equal share"), headline.element, chart.element, player.element),
-    ...cards.map(({ name, measure, verdict, strips, network }) =>
-      card("w6 result twin", name, null, verdict.element, measure, strips.element, network.element)),
+    ...cards.map(({ name, measure, verdict, sends, strips, network }) =>
+      card("w6 result twin", name, null, verdict.element, sends, measure, strips.element, network.element)),
   ];
 
   function load(response) {
     twins = response.twins;
-    const most = mostOf(twins);
     cards.forEach(({ strips, network }, index) => {
       const { measure, model, data } = twins[index];
-      strips.load({ ...twins[index], measure: t(measure), bounded: isBounded(twins[index]), most });
+      strips.load({ ...twins[index], measure: t(measure), bounded: isBounded(twins[index]) });
       network.show(model, data);
     });
     headline.set(...describeWinners(twins));
@@ -61,15 +62,16 @@ export function createTwins() {
 
   function draw(at) {
     if (!twins) return;
-    const [digit] = twins[0].shown;
+    const digit = commonAnswer(twins);
     const gets = ({ iterations }) => iterations.map((step) => equalShares(step, step.share[digit]));
-    cards.forEach(({ verdict, strips }, index) => {
+    cards.forEach(({ verdict, sends, strips }, index) => {
       const step = twins[index].iterations[at];
       const winner = step.activation.indexOf(Math.max(...step.activation));
       strips.show(step);
-      verdict.set(String(winner), t("activation {activation}; a typical part sends {typical} % to its favorite digit", {
-        activation: step.activation[winner].toFixed(2), typical: Math.round(step.typical * 100),
+      verdict.set(String(winner), t("activation {activation}, {lead} above the next digit", {
+        activation: step.activation[winner].toFixed(2), lead: numberText(leadOf(step, winner), 2),
       }));
+      sends.textContent = describeParts(twins[index], at);
     });
     chart.show({
       x: twins[0].iterations.map((_, iteration) => iteration + 1),
@@ -97,9 +99,32 @@ function describeWinners(twins) {
   return [t("No agreement"), t("The networks differ: {list}.", { list: winners.map((digit, index) => `${t(ROUTINGS[index])}: ${digit}`).join(t(", ")) })];
 }
 
+// The answer of most networks; of two with equally many, that of the network that comes first.
+function commonAnswer(twins) {
+  const answers = twins.map(answerOf);
+  const votes = (digit) => answers.filter((answer) => answer === digit).length;
+  return answers.reduce((best, digit) => (votes(digit) > votes(best) ? digit : best));
+}
+
+// What the parts send to the winner of an iteration: how many of them send it most, and how much these count.
+export function describeParts({ parts, iterations }, at) {
+  const { activation, favorites, share, typical } = iterations[at];
+  if (favorites.every((digit) => digit < 0)) return t("Iteration 1: every part sends the same share to all digits.");
+  const winner = activation.indexOf(Math.max(...activation));
+  const weight = (some) => some.reduce((sum, value) => sum + value, 0);
+  const own = parts.filter((_, part) => favorites[part] === winner);
+  const values = {
+    digit: winner, typical: Math.round(typical * 100), count: own.length, parts: parts.length,
+    weight: Math.round((100 * weight(own)) / weight(parts)), gets: (share[winner] * activation.length).toFixed(1),
+  };
+  return parts.every((value) => value === parts[0])
+    ? t("The median part sends {typical} % to its favorite digit. {digit} is the favorite of {count} of the {parts} parts and gets {gets} times an equal share.", values)
+    : t("The median part sends {typical} % to its favorite digit. {digit} is the favorite of {count} of the {parts} parts, which have {weight} % of all activation, and gets {gets} times an equal share.", values);
+}
+
 // What the comparison is for: whether the answer depends on the routing.
 export function teach(twins) {
-  const [digit] = twins[0].shown;
+  const digit = commonAnswer(twins);
   const gets = twins.map(({ iterations }) => equalShares(iterations.at(-1), iterations.at(-1).share[digit]));
   const values = { digit, count: twins.filter((twin) => answerOf(twin) === digit).length };
   if (new Set(twins.map(answerOf)).size > 1) return t("What this shows: the routing can change the answer. Here {count} of the four networks say {digit}.", values);

@@ -5,13 +5,14 @@ import { card, h } from "../core/dom.js";
 import { createImageNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
+import { numberText } from "../core/scale.js";
 import { keepSettings, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
 import { createPlayer } from "../widgets/player.js";
-import { answerOf, createStrips, equalShares, isBounded } from "../widgets/strips.js";
+import { answerOf, createStrips, equalShares, isBounded, leadOf } from "../widgets/strips.js";
 import { createTwins } from "./twins.js";
 
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -26,7 +27,7 @@ export function create(stage) {
   player.element.dataset.tour = "votes";
   const picture = figure(createImage({ label: t("Your drawing"), resolution: 168 }), t("Your drawing"));
   const verdict = createVerdict();
-  const rows = h("p", { class: "soft small" }, t("Rows: the three digits that the networks of this view find best. Solid lines: the mean over all votes, each counted by its share. Dashed lines: an equal share, a tenth of what a part sends."));
+  const rows = h("p", { class: "soft small" }, t("Rows: the three digits with the highest activations of this network in the last iteration. Dashed lines: an equal share, a tenth of what a part sends; at 10 × it sends all to one digit."));
   const text = h("p", { class: "soft small" }, t("Dynamic routing measures agreement by the scalar product of a vote and its digit's capsule. The products of all iterations are added up, and a softmax of the sums gives the shares of the next iteration. A short capsule has small products with all votes."));
   const [which, change] = [h("p", { class: "small which" }), h("p", { class: "small" })];
   const network = networkLine();
@@ -40,11 +41,12 @@ export function create(stage) {
   stage.append(
     h("div", { class: "w12 toolbar" }, picture.element,
       h("div", { class: "tool" }, h("span", { class: "small soft" }, t("Network")), choice.element), verdict.element),
-    card("w8 wide-first result", t("Agreement"), t("each dot is the vote of one part for one digit"),
+    card("w8 wide-first result", t("Agreement with dynamic routing"), t("each dot is the vote of one part for one digit"),
       which, player.element, change, strips.element, rows, text, network.element),
     h("div", { class: "w4 stack wide-first result" },
       card("", t("Share"), t("what a digit gets from all parts, in times an equal share (line)"), shares.element),
-      card("", t("Activation"), t("length of the capsule; pale: in iteration 1"), activations.element)),
+      card("", t("Activation"), t("length of the capsule; pale: in iteration 1"), activations.element,
+        h("p", { class: "soft small" }, t("The small network was trained with cross-entropy, which compares the digits only with each other, so the others may stay high. The margin loss of the network of Draw penalizes each of them that is above 0.1.")))),
     ...twins.elements,
   );
   let shown = null; // the image and the twins, for files
@@ -55,8 +57,8 @@ export function create(stage) {
     if (body.image === currentImage()) version = imageVersion();
     strips.load({ ...response, measure: t(response.measure), bounded: isBounded(response) });
     network.show(response.model, response.data);
-    which.hidden = response.routing !== "draw";
-    which.textContent = t("This network routes little: in the small network, the answer gets a larger share.");
+    which.textContent = response.routing === "draw" ? t("This network routes little: in the small network, the answer gets a larger share.")
+      : t("The small network comes first because it shows routing best: the answer gets a larger share than in the network of Draw. It has three twins below. Twin: the same network, trained with another routing.");
     shares.scale(Math.max(2, ...response.iterations.flatMap((step) => step.share.map((share) => equalShares(step, share)))), 1);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     player.load(response.iterations.length, still ? response.iterations.length - 1 : 0);
@@ -113,16 +115,15 @@ export function create(stage) {
 export function describeChange(response, index) {
   const { shown, iterations } = response;
   const [best, first, step] = [answerOf(response), iterations[0], iterations[index]];
-  const row = shown.indexOf(best);
-  const [all, top] = [equalShares(step, step.share[best]), row < 0 ? 0 : topTenth(step, row)];
+  const [all, top] = [equalShares(step, step.share[best]), topTenth(step, shown.indexOf(best))];
   const values = {
-    best, all: all.toFixed(2), top: top.toFixed(1), start: first.activation[best].toFixed(2), activation: step.activation[best].toFixed(2), before: others(first, best), now: others(step, best),
+    best, all: all.toFixed(2), top: top.toFixed(1), start: numberText(leadOf(first, best), 2), lead: numberText(leadOf(step, best), 2), before: others(first, best), now: others(step, best),
   };
   if (index === 0) return t("Iteration 1: every part sends the same share to all digits.");
   return [
     t("{best} now gets {all} times an equal share.", values),
     ...(all < LITTLE && top > all ? [t("The tenth of the parts that agrees best with it sends it {top} times an equal share.", values)] : []),
-    t("Its activation has gone from {start} to {activation}, that of the other digits on average from {before} to {now}.", values),
+    t("Its activation is {lead} above that of the next digit; in iteration 1, it was {start} above. The mean of the other digits has gone from {before} to {now}.", values),
   ].join(t(" "));
 }
 

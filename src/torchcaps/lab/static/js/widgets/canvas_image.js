@@ -41,6 +41,10 @@ function grid(pixels, at) {
   return { width: pixels[0].length, height: pixels.length, at };
 }
 
+// How the chosen primary capsule is marked: lines over each other, [color, width]. Orange marks the answer, so this
+// is a dark frame, double to be told from what is drawn, with paper around it.
+export const DOUBLE_FRAME = [["paper", 13], ["ink", 9], ["paper", 3]];
+
 // Fills a rectangle of a 2-D context.
 export function paint(context, painter, [left, top, width, height], smooth = true) {
   const source = painter();

@@ -4,13 +4,13 @@ import { h } from "../core/dom.js";
 
 let count = 0;
 
-// options: [[value, text], …]; onChange(value)
+// options: [[value, text, what it means (under the pointer)], …]; onChange(value)
 export function createChoices({ label, options, value, onChange }) {
   count += 1;
   const name = `choice-${count}`;
   const inputs = options.map(([key]) => h("input", { type: "radio", name, value: key, checked: key === value }));
   const element = h("fieldset", { class: "choices", "aria-label": label },
-    options.map(([, text], index) => h("label", {}, inputs[index], text)));
+    options.map(([, text, hint], index) => h("label", { title: hint }, inputs[index], text)));
   element.addEventListener("change", () => onChange(get()));
 
   function get() {

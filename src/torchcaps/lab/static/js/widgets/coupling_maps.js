@@ -3,7 +3,7 @@
 import { h } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { color, css, onTheme } from "../core/palette.js";
-import { ink, paint } from "./canvas_image.js";
+import { DOUBLE_FRAME, ink, paint } from "./canvas_image.js";
 import { capsuleNumber } from "./capsule_number.js";
 import { createColorBar } from "./color_bar.js";
 import { createHeatmap } from "./heatmap.js";
@@ -13,7 +13,7 @@ const GRID = 6; // positions along each side
 const LEAST_SCALE = 1.1; // equal shares of which the largest has the full color, so that rounding has none
 const SIZE = 336; // pixels of the picture that shows a field
 
-// start: the iteration that is shown first, from 1, or null for the last; onIteration(iteration or null) when it changes;
+// start: the iteration that is shown first, from 1, or null for the last; onIteration(index, count) when it changes;
 // onPoint({ row, column, type }) while the pointer is over a position, onPoint(null) when it leaves the maps
 export function createCouplingMaps({ start, onIteration, onPoint }) {
   const maps = Array.from({ length: 10 }, (_, digit) => createHeatmap(t("Positions that send to {digit}", { digit }), GRID,
@@ -29,16 +29,16 @@ export function createCouplingMaps({ start, onIteration, onPoint }) {
     h("div", { class: "row between" }, text, player.element),
     h("div", { class: "coupling-grid" },
       h("figure", { class: "field" }, field, fieldText), h("div", { class: "maps-column" }, h("div", { class: "maps", onpointerleave: (event) => event.pointerType === "mouse" && capsule && onPoint(null) }, figures),
-        h("p", { class: "bar-line soft small" }, bar.element, t("how many times an equal share a position sends to the digit")))));
+        h("p", { class: "bar-line soft small" }, bar.element, t("how many times an equal share a position sends to the digit, the mean over its types")))));
   let image = null;
   let response = null;
-  let ratios = null; // [iteration][digit][row][column]: what is sent, in equal shares
+  let ratios = null; // [iteration][digit][row][column]: what is sent, in multiples of an equal share
   let shades = null; // the same from 0 for an equal share or less to 1 for the largest
   let capsule = null; // the primary capsule whose field is shown
 
   function draw(iteration) {
     if (!response) return;
-    onIteration(iteration === shades.length - 1 ? null : iteration + 1);
+    onIteration(iteration, shades.length);
     shades[iteration].forEach((grid, digit) => maps[digit].draw(image, grid, response.field_centers));
     text.textContent = iteration === 0 ? t("Iteration 1: every position sends the same share to all digits.")
       : t("Colored squares send this digit more than an equal share. A square is the mean over the {types} primary capsules at its position, weighted by their lengths. The maps show only the middle of the image.",
@@ -46,7 +46,7 @@ export function createCouplingMaps({ start, onIteration, onPoint }) {
     figures.forEach((figure, digit) => figure.classList.toggle("marked", digit === response.best));
   }
 
-  // The drawing, the squares of all positions, and in the color of the chosen capsule its square and its field.
+  // The drawing, the squares of all positions, and with double frames the square of the chosen capsule and its field.
   function mark(next) {
     capsule = next;
     const { first, step, size } = response.field_centers;
@@ -61,11 +61,13 @@ export function createCouplingMaps({ start, onIteration, onPoint }) {
     context.lineWidth = 1;
     context.strokeStyle = css(color("edge"));
     for (let y = 0; y < GRID; y += 1) for (let x = 0; x < GRID; x += 1) box(y, x, step);
-    context.lineWidth = 4;
-    context.strokeStyle = css(color("accent"));
-    box(capsule.row, capsule.column, step);
-    box(capsule.row, capsule.column, size);
-    fieldText.textContent = t("Frames: the position of primary capsule {number}, and the {size} × {size} pixels that it sees. Point at a map to see another.", { number: capsuleNumber(capsule, response), size });
+    for (const [name, width] of DOUBLE_FRAME) {
+      context.lineWidth = width;
+      context.strokeStyle = css(color(name));
+      box(capsule.row, capsule.column, step);
+      box(capsule.row, capsule.column, size);
+    }
+    fieldText.textContent = t("Double frames: the position of primary capsule {number}, and the {size} × {size} pixels that it sees. Point at a map to see another.", { number: capsuleNumber(capsule, response), size });
   }
 
   onTheme(() => response && mark(capsule));

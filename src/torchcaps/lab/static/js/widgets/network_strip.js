@@ -5,7 +5,8 @@ import { h, svg } from "../core/dom.js";
 import { t } from "../core/i18n.js";
 import { color, css, mix, onTheme } from "../core/palette.js";
 import { numberText } from "../core/scale.js";
-import { createImage, ink } from "./canvas_image.js";
+import { createImage, DOUBLE_FRAME, ink } from "./canvas_image.js";
+import { voteScale } from "./capsule_detail.js";
 import { capsuleNumber } from "./capsule_number.js";
 import { createColorBar } from "./color_bar.js";
 
@@ -108,10 +109,9 @@ export function createNetworkStrip({ onPoint, onImage }) {
     onPoint(placeUnder(event));
   });
 
-  // halo: the width of a line of paper around the frame, without which a small frame is hard to see
-  function frame(picture, [left, top, width, height], line, halo = 0) {
+  function frame(picture, [left, top, width, height]) {
     const context = picture.element.getContext("2d");
-    for (const [name, size] of [["paper", line + 2 * halo], ["accent", line]]) {
+    for (const [name, size] of DOUBLE_FRAME) {
       context.lineWidth = size;
       context.strokeStyle = css(color(name));
       context.strokeRect(left, top, width, height);
@@ -146,18 +146,18 @@ export function createNetworkStrip({ onPoint, onImage }) {
     pictures.image.draw(ink(image), t("The image, and the field of one primary capsule"));
     const pixel = pictures.image.element.width / image.length;
     const corner = (index) => (first + index * step - size / 2 + 0.5) * pixel;
-    frame(pictures.image, [corner(capsule.column), corner(capsule.row), size * pixel, size * pixel], 5);
+    frame(pictures.image, [corner(capsule.column), corner(capsule.row), size * pixel, size * pixel]);
     pictures.primary.draw(last.lengths);
     const [rows, columns] = response.grid;
     const lines = Math.ceil(response.primary.length / TYPES_IN_A_ROW);
     const [x, y] = [primary.width / (TYPES_IN_A_ROW * (columns + GAP) - GAP), primary.height / (lines * (rows + GAP) - GAP)];
     const [tile, line] = [capsule.type % TYPES_IN_A_ROW, Math.floor(capsule.type / TYPES_IN_A_ROW)];
     const [left, top] = [(tile * (columns + GAP) + capsule.column) * x, (line * (rows + GAP) + capsule.row) * y];
-    frame(pictures.primary, [left - 3, top - 3, x + 6, y + 6], 6, 4);
+    frame(pictures.primary, [left - 3, top - 3, x + 6, y + 6]);
     const number = capsuleNumber(capsule, response);
-    captions.image.textContent = t("frame: what primary capsule {number} sees", { number });
+    captions.image.textContent = t("double frame: what primary capsule {number} sees", { number });
     captions.votes.textContent = t("of primary capsule {number}, one row for each digit", { number });
-    const largest = Math.max(...capsule.votes.flat().map(Math.abs), 1e-9);
+    const largest = voteScale(capsule, response);
     pictures.votes.draw(matrix(capsule.votes, largest), t("The votes of one primary capsule: a row for each digit, {numbers} numbers", { numbers: capsule.votes[0].length }));
     colors.votes.show(numberText(-largest, 1), "0", numberText(largest, 1));
     nameTiles();
@@ -189,7 +189,7 @@ export function createNetworkStrip({ onPoint, onImage }) {
     colors.features.show("0", "1");
     colors.primary.show(short.toFixed(2), long.toFixed(2));
     colors.routing.show("≤ 1 ×", `${most.toFixed(1)} ×`);
-    captions.routing.textContent = t("what each position sends in iteration {iterations}, in equal shares", { iterations: couplings.length });
+    captions.routing.textContent = t("what each position sends in iteration {iterations}, in multiples of an equal share", { iterations: couplings.length });
     captions.classes.textContent = t("bars: lengths; {numbers} numbers each", { numbers: response.pose.length });
     captions.decoder.textContent = t("draws capsule {best}", { best });
     mark(response.capsule);

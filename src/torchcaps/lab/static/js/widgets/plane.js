@@ -1,5 +1,6 @@
 // A plane with points and clusters. A click, or the arrow keys and Enter, add a point. Ellipses show one and two
-// standard deviations. A point that several clusters share is a disk with a slice for each of them.
+// standard deviations. A point that several clusters share is a disk with a slice for each of them. Points are
+// transparent, so that points over each other can be told apart.
 
 import { svg } from "../core/dom.js";
 import { category } from "../core/palette.js";
@@ -22,6 +23,13 @@ const SHAPES = [
   "M-6 -3.5h12v7h-12z", // wide
   "M-3.5 -6h7v12h-7z", // tall
 ];
+
+export const SIZE = [WIDTH / UNIT, HEIGHT / UNIT]; // of the plane
+
+// The shape and the color of a cluster's points.
+export function pointMark(index) {
+  return svg("path", { d: SHAPES[index], fill: category(index), stroke: category(index) });
+}
 
 function rounded(value) {
   return Number(value.toFixed(3));
@@ -77,7 +85,8 @@ export function createPlane({ label, onAdd }) {
       const transform = `translate(${x} ${y})`;
       const parts = (shares ?? []).filter((share) => share >= SHARED).length;
       if (parts > 1) return svg("g", { class: "shared", transform }, slices(shares));
-      return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform, fill: colorOf(shares) });
+      const fill = colorOf(shares);
+      return svg("path", { d: SHAPES[shares ? shares.indexOf(Math.max(...shares)) : 0], transform, fill, stroke: fill });
     }));
     const middles = (step?.means ?? []).flatMap((mean, index) =>
       (paired ? [mean.slice(0, 2), mean.slice(2)] : [mean]).map((middle) => [middle, step.covariances[index], index]));
@@ -90,8 +99,9 @@ export function createPlane({ label, onAdd }) {
       ...middles.map(([middle]) => svg("path", { class: "halo", d: cross(middle) })),
       ...(paired ? step.means.map((mean, index) => joint(mean.slice(0, 2), mean.slice(2), category(index), "mean-line")) : []),
       ...middles.map(([middle, , index]) => svg("path", { class: "cross", d: cross(middle), stroke: category(index) })));
+    const outlines = middles.flatMap(([middle, covariance]) => [1, 2].flatMap((times) => outline(middle, covariance, times)));
     const places = placeLabels(labels.map((text, index) => ({ text, at: toScreen(step.means[index]), reach: reach(step.covariances[index]) })),
-      points.map(toScreen), [WIDTH, HEIGHT]);
+      points.map(toScreen), [...outlines, ...middles.flatMap(([middle]) => aroundCross(middle))], [WIDTH, HEIGHT]);
     names.replaceChildren(...labels.map((text, index) =>
       svg("text", { x: places[index][0], y: places[index][1], "text-anchor": "middle", fill: category(index) }, text)));
     shapes.replaceChildren(...middles
@@ -138,14 +148,35 @@ function joint(from, to, stroke, kind) {
 }
 
 // The half axes and direction of the covariance [[a, b], [b, c]], in closed form.
-function ellipse(mean, [[a, b], [, c]], times, index) {
-  const [cx, cy] = toScreen(mean);
+function axesOf([[a, b], [, c]], times) {
   const mid = (a + c) / 2;
   const radius = Math.hypot((a - c) / 2, b);
   const [rx, ry] = [mid + radius, mid - radius].map((value) => Math.sqrt(Math.max(value, 0)) * times * UNIT);
-  const turn = (-Math.atan2(2 * b, a - c) / 2) * (180 / Math.PI);
+  return { rx, ry, turn: -Math.atan2(2 * b, a - c) / 2 };
+}
+
+// Places on an ellipse, a few pixels apart.
+function outline(mean, covariance, times) {
+  const [cx, cy] = toScreen(mean);
+  const { rx, ry, turn } = axesOf(covariance, times);
+  const [cos, sin, count] = [Math.cos(turn), Math.sin(turn), Math.ceil(Math.max(rx, ry)) + 8];
+  return Array.from({ length: count }, (_, index) => {
+    const angle = (2 * Math.PI * index) / count;
+    const [x, y] = [rx * Math.cos(angle), ry * Math.sin(angle)];
+    return [cx + cos * x - sin * y, cy + sin * x + cos * y];
+  });
+}
+
+function aroundCross(middle) {
+  const [x, y] = toScreen(middle);
+  return [[x, y], [x - 9, y], [x + 9, y], [x, y - 9], [x, y + 9]];
+}
+
+function ellipse(mean, covariance, times, index) {
+  const [cx, cy] = toScreen(mean);
+  const { rx, ry, turn } = axesOf(covariance, times);
   return svg("ellipse", {
-    cx, cy, rx: Math.max(rx, 1), ry: Math.max(ry, 1), transform: `rotate(${turn} ${cx} ${cy})`,
+    cx, cy, rx: Math.max(rx, 1), ry: Math.max(ry, 1), transform: `rotate(${turn * (180 / Math.PI)} ${cx} ${cy})`,
     fill: category(index), stroke: category(index), class: times === 1 ? "inner" : "outer",
   });
 }

@@ -7,8 +7,8 @@ import { t } from "../core/i18n.js";
 const [MIN_WIDTH, FIRST_WIDTH] = [260, 640]; // FIRST_WIDTH until the page has measured it
 const [ROW, HEAD] = [112, 22]; // HEAD: the title of the vertical axes
 const [ABOVE, BELOW] = [25, 10]; // of a row: where the axis of what is sent ends
-const [LEFT, RIGHT, BOTTOM] = [66, 16, 46];
-const RADIUS = 3.2;
+const [LEFT, RIGHT, BOTTOM] = [66, 16, 62];
+const [RADIUS, LARGEST] = [3.2, 5.2]; // of dots that count alike; of the one that counts most
 const CROWDED = 5; // equal shares: on a longer axis, the number 0 stands lower, so that it does not lie over the 1
 const LABEL = 96; // pixels that the label of a mean needs beside its line
 
@@ -21,7 +21,8 @@ export function createStrips(label) {
   const picture = svg("svg", { class: "strips", role: "img", "aria-label": label });
   const note = h("p", { class: "soft small" });
   const means = h("p", { class: "small means-text" });
-  const element = h("div", {}, picture, note, means);
+  const line = h("p", { class: "soft small" });
+  const element = h("div", { class: "strips-box" }, picture, line, note, means);
   let response = null;
   let step = null;
   let rows = [];
@@ -30,8 +31,7 @@ export function createStrips(label) {
   let y = () => 0; // (row, equal shares) -> place
   let limit = 0; // labels of means beyond it are on the left of their line
 
-  // { shown, measure, iterations } of a response, whether the measure has a lower bound, and limits of the axes
-  // that several pictures have in common: range, [low, high] of the measure, and most, of equal shares
+  // { shown, measure, parts, iterations } of a response, and whether the measure has a lower bound
   function load(next) {
     response = next;
     step = null;
@@ -40,8 +40,9 @@ export function createStrips(label) {
 
   // All iterations have the same axes.
   function layOut() {
-    const { shown, measure, iterations, bounded, range = rangeOf([response]), most = mostOf([response]) } = response;
-    limits = range;
+    const { shown, measure, parts, iterations, bounded } = response;
+    const most = iterations[0].activation.length; // equal shares: all that a part sends; the same axis in all pictures
+    limits = rangeOf([response]);
     const answer = answerOf(response);
     const [low, high] = limits;
     const width = Math.max(MIN_WIDTH, element.clientWidth || FIRST_WIDTH);
@@ -53,9 +54,14 @@ export function createStrips(label) {
       svg("line", { x1: x(value), x2: x(value), y1: HEAD + 8, y2: floor }),
       svg("text", { x: x(value), y: floor + 18, "text-anchor": "middle" }, numberText(value)),
     ]), svg("text", { x: 0, y: 12 }, t("↑ how many times an equal share a part sends")),
-    svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, bounded ? t("{measure} of vote and capsule →", { measure }) : `${measure} →`));
+    svg("text", { x: width - RIGHT, y: floor + 38, "text-anchor": "end", class: "axis-title" }, bounded ? t("{measure} of vote and capsule →", { measure }) : `${measure} →`),
+    svg("text", { x: width - RIGHT, y: floor + 56, "text-anchor": "end", class: "axis-sense" }, t("farther right = agrees better")));
+    const alike = parts.every((weight) => weight === parts[0]);
+    const radius = (part) => (alike ? RADIUS : LARGEST * Math.sqrt(parts[part] / Math.max(...parts)));
+    line.textContent = alike ? t("Solid line: the mean of the votes, each counted by what its part sends to the digit.")
+      : t("Area of a dot: the activation of its part. Solid line: the mean of the votes, each counted by this activation times what the part sends to the digit.");
     rows = shown.map((digit, index) => {
-      const dots = iterations[0].agreements[index].map(() => svg("circle", { r: RADIUS }, svg("title", {})));
+      const dots = iterations[0].agreements[index].map((_, part) => svg("circle", { r: radius(part).toFixed(2) }, svg("title", {})));
       const levels = svg("g", { class: "grid levels" }, ...[0, 1, most].map((shares) => svg("text", { x: LEFT - 12, y: y(index, shares) + (most > CROWDED && shares === 0 ? 10 : 4), "text-anchor": "end" }, `${numberText(Number(shares.toFixed(1)))} ×`)));
       const mean = svg("g", { class: "mean" }, svg("line", { y1: HEAD + index * ROW + 8, y2: HEAD + (index + 1) * ROW - 8 }),
         svg("text", { y: HEAD + index * ROW + 14, x: 6 }));
@@ -114,6 +120,11 @@ export function answerOf({ iterations }) {
   return activation.indexOf(Math.max(...activation));
 }
 
+// How far the activation of a digit lies above that of the next one, in one iteration.
+export function leadOf({ activation }, digit) {
+  return activation[digit] - Math.max(...activation.filter((_, other) => other !== digit));
+}
+
 // Why digits can lie farther right than the one with the highest activation; "" if none does.
 export function explainMeans({ routing, shown }, { activation, agreement }) {
   const answer = activation.indexOf(Math.max(...activation));
@@ -136,9 +147,4 @@ export function rangeOf(responses) {
     return [(response.bounded ?? isBounded(response)) ? low : Math.max(low, third - (high - third)), high];
   });
   return [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))];
-}
-
-// The end of the axis of what a part sends: at least two equal shares, so that one is not at the top.
-export function mostOf(responses) {
-  return Math.max(2, ...responses.flatMap(({ iterations }) => iterations.flatMap((step) => step.couplings.flat().map((share) => equalShares(step, share)))));
 }

@@ -72,4 +72,10 @@ export default {
   "Twin with EM routing": "EM 路由的孪生网络",
   "Twin with k-means routing": "k-means 路由的孪生网络",
   "Twin with Heinsen (2019) routing": "Heinsen（2019）路由的孪生网络",
+  "Twin": "孪生网络",
+  "In Votes: the same network, trained with another routing.": "“投票”页面中：同一个网络，用另一种路由训练。",
+  "E step, M step": "E 步、M 步",
+  "The two halves of an iteration of EM: each vote is shared among the capsules, then each capsule is fitted to its votes.": "EM 一次迭代的两半：先把每张投票分给各个胶囊，再用分到的投票拟合每个胶囊。",
+  "In Clusters: all capsules keep circles of one size, σ; only their means move.": "“聚类”页面中：所有胶囊的圆大小固定为 σ，只有均值移动。",
+  "In Clusters: two joined points are one vote, a matrix of 2 × 2, and a capsule has a mean for each of them.": "“聚类”页面中：相连的两点是一张投票（2 × 2 矩阵），胶囊对每一点各有一个均值。",
 };
