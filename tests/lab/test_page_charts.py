@@ -175,7 +175,15 @@ def test_the_accuracy_around_the_ring_has_counts_and_confidence(visit: Visit) ->
     wins = sum(ours["share"] > cnn["share"] for ours, cnn in zip(measured["capsules"], measured["cnn"]))
     message = view.locator(".toy-accuracy .message").inner_text()
     assert wins == 18, "in every direction"
-    assert message.startswith(f"The capsules are right more often in {wins} of 18 directions.")
+    clear = sum(
+        ours["share"] - cnn["share"]
+        > 2 * sum(each["share"] * (1 - each["share"]) / count for each in (ours, cnn)) ** 0.5
+        for ours, cnn, count in zip(measured["capsules"], measured["cnn"], measured["count"], strict=True)
+    )
+    assert 0 < clear < wins, "some bands touch"
+    assert message.startswith(
+        f"The capsules are right more often in {wins} of 18 directions, in {clear} of them by more than"
+    )
     models = visit.page.evaluate("fetch('api/status').then((answer) => answer.json())")["models"]
     small, large = (
         next(each["num_params"] for each in models if each["id"] == name)

@@ -121,3 +121,33 @@ def test_the_first_clusters_are_neither_purple_nor_green(browser: Any, lab: str,
         assert not (green > red + 20 and green > blue + 20), "green"
         assert not (red < blue - 20 and green < red - 60), "purple"
     page.close()
+
+
+# The fills of the marked bars of a view, in their order, and whether each verdict is marked as wrong.
+FILLS = """view => [...view.querySelectorAll(".bars .marked .bar i")].filter((one) => one.checkVisibility())
+  .map((one) => one.style.background)"""
+
+
+@pytest.mark.parametrize(
+    ("address", "fills"),
+    [
+        ("parts?world=faces", ["wrong"]),  # a scrambled face: the capsules find nothing, and the CNN a face
+        ("parts?world=shapes&scene=4_0_0_0_0.6", ["accent", "cnn"]),
+        ("toy", ["accent", "wrong", "accent", "accent"]),  # the last two: how far the pose moves
+        ("attack", ["accent", "wrong"]),
+        ("compare", ["accent", "wrong"]),
+        ("compare?attack=none", ["accent", "cnn"]),
+        ("overlap", ["second", "first", "wrong", "first"]),  # the colors of the two digits
+    ],
+)
+def test_each_network_has_one_color_and_wrong_answers_are_striped(
+    visit: Visit, address: str, fills: list[str]
+) -> None:
+    view = visit.open(address)
+    view.locator(".bars .marked:visible").nth(len(fills) - 1).wait_for()
+    assert view.evaluate(FILLS) == [f"var(--{name})" for name in fills]
+    key = view.locator(".wrong-key:visible").first
+    assert key.evaluate("key => getComputedStyle(key, '::before').backgroundImage").startswith("repeating")
+    verdicts = view.locator(".verdict:visible").all()[-2:]
+    wrong = [verdict.evaluate("one => one.classList.contains('wrong')") for verdict in verdicts]
+    assert wrong == [False, "wrong" in fills]

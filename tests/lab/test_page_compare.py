@@ -26,10 +26,18 @@ def test_a_pair_and_an_attack(visit: Visit) -> None:
     cards.nth(1).locator(".value").first.wait_for()
     assert cards.count() == 2
     assert "independent of the others" in cards.first.locator("header").inner_text()
+    visit.response_to("compare", view.get_by_text("No attack", exact=True).click)
+    visit.response_to(
+        "compare", lambda: view.get_by_label("First network").select_option("capsnet_small-mnist")
+    )
     assert "recipe mnist-capsnet-small" in cards.first.locator(".network").text_content()
     assert cards.first.locator("figure:visible").count() == 2, "there is a reconstruction"
     assert cards.last.locator("figure:visible").count() == 1
     assert ["no decoder" in card.inner_text() for card in cards.all()] == [False, True]
+    if visit.page.viewport_size["width"] > 1000:
+        for name in (".bars", ".compared .pair"):
+            one, two = (box.bounding_box()["y"] for box in view.locator(name).all())
+            assert one == pytest.approx(two, abs=1), "the cards line up"
     assert re.fullmatch(r"score 0\.\d\d", view.locator(".verdicts .words").first.inner_text())
     choice = view.locator(".network-choice")
     widths = [box.bounding_box()["width"] for box in (choice, view.locator(".stage"))]
@@ -88,17 +96,33 @@ def test_only_networks_for_the_same_images_are_offered(visit: Visit) -> None:
     visit.finish("compare-toys")
 
 
-def test_compare_opens_with_the_network_of_draw(visit: Visit) -> None:
-    """ "at first the capsule network of Draw and a CNN"; in Attack the capsules are another network."""
+def test_compare_opens_with_the_networks_of_attack(visit: Visit) -> None:
+    """ "at first the capsules and the CNN of Attack, of about equal size"; Draw has another network."""
     (draw,), attack, compare = (
         visit.open(name).locator(".network:visible > summary").all_inner_texts()
         for name in ("draw", "attack", "compare")
     )
-    assert all("weights" in text for text in (draw, *attack))
-    assert compare == [draw, attack[1]]
+    assert all("parameters" in text for text in (draw, *attack))
+    assert compare == attack
     assert attack[0] != draw
     assert compare[1].startswith("CNN ")
     assert visit.errors == []
+
+
+def test_compare_warns_of_different_sizes(visit: Visit) -> None:
+    view = visit.open("compare")
+    sizes = view.locator(".sizes")
+    sizes.get_by_text(re.compile(r"^Parameters: \d+K and \d+K\.$")).wait_for()
+    models = visit.page.evaluate("fetch('api/status').then((answer) => answer.json())")["models"]
+    counts = {each["id"]: each["num_params"] for each in models}
+    one, two = counts["shared_capsnet-mnist"], counts["pooled_cnn-mnist"]
+    assert 0.5 < one / two < 2
+    visit.response_to(
+        "compare", lambda: view.get_by_label("First network").select_option("capsnet_small-mnist")
+    )
+    factor = counts["capsnet_small-mnist"] / two
+    assert factor > 2
+    sizes.get_by_text(f"One network is {factor:.1f} times as large as the other").wait_for()
 
 
 def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: str) -> None:
@@ -109,9 +133,11 @@ def test_the_drawing_is_an_input_and_a_reload_keeps_the_pair(browser: Any, lab: 
     assert view.get_by_role("button", name="Your drawing").get_attribute("aria-pressed") == "true"
     answer = visit.response_to("compare", view.get_by_role("button", name="7", exact=True).click)
     assert answer["networks"][0]["best"] == 7
-    visit.response_to(
-        "compare", lambda: view.get_by_label("Second network").select_option("shared_capsnet-mnist")
-    )
+    for which, network in (("First", "capsnet_small-mnist"), ("Second", "shared_capsnet-mnist")):
+        visit.response_to(
+            "compare",
+            lambda which=which, network=network: view.get_by_label(f"{which} network").select_option(network),  # type: ignore[misc]
+        )
     page.reload()
     visit.wait_idle()
     view.locator(".compared h2").last.wait_for()

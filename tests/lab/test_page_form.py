@@ -18,7 +18,7 @@ STYLE = Path(lab_package.__file__).parent / "static" / "style"
 TOGETHER = [
     ("first", "second"),
     ("more", "less", "accent", "above"),
-    ("accent", "second"),
+    ("accent", "cnn"),
     tuple(f"c{index}" for index in range(8)),
 ]
 MAX_FIRST_LOAD = 600_000  # bytes
@@ -40,7 +40,8 @@ def test_colors_that_are_used_together_differ_for_all_eyes(names: tuple[str, ...
 
 def test_each_color_has_one_role() -> None:
     for theme in themes():
-        roles = [theme[name] for name in ("control", "accent", "first", "second", "more", "less", "above")]
+        names = ("control", "accent", "cnn", "first", "second", "more", "less", "above")
+        roles = [theme[name] for name in names]
         clusters = [theme[f"c{index}"] for index in range(8)]
         assert len(set(roles + clusters)) == len(roles + clusters)
     # Controls are gray: a slider or a pressed button says nothing about the network.

@@ -174,13 +174,13 @@ def test_the_tree_names_the_pose_of_every_part(wide: Visit) -> None:
 def test_the_whole_vanishes_while_the_cnn_names_one(wide: Visit) -> None:
     view = wide.open("parts")
     wide.response_to("parts", view.get_by_role("button", name="A tree").click)
-    cnn = view.get_by_role("region", name="A CNN on the same picture")
+    cnn = view.get_by_role("region", name="Both networks on this picture")
     for _ in range(5):  # every way to scramble it
         assert found(view) == ["tree"]
-        assert "Its highest score: tree. That is right." in cnn.inner_text()
+        assert "The highest score of the CNN: tree. That is right." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Scramble").click)
         assert found(view) == ["no whole"]
-        assert "Its highest score: tree. The capsules found no whole." in cnn.inner_text()
+        assert "The highest score of the CNN: tree. The capsules found no whole." in cnn.inner_text()
         wide.response_to("parts", view.get_by_role("button", name="Put together").click)
 
 
@@ -197,22 +197,23 @@ def test_the_whole_vanishes_while_the_cnn_names_one(wide: Visit) -> None:
 def test_as_many_scores_count_as_there_are_types_of_whole(wide: Visit, scene: str, kinds: set[str]) -> None:
     """A softmax cannot name two wholes with certainty: its highest scores count, one for each type."""
     answer = wide.response_to("parts", lambda: wide.open(f"parts?scene={scene}"))
-    cnn = wide.page.locator("#view-parts").get_by_role("region", name="A CNN on the same picture")
-    names = cnn.locator(".bars .name").all_inner_texts()
+    cnn = wide.page.locator("#view-parts").get_by_role("region", name="Both networks on this picture")
+    bars = cnn.get_by_role("list", name="Scores of the CNN")
+    names = bars.locator(".name").all_inner_texts()
     best = [name for _, name in sorted(zip(answer["cnn"], names), reverse=True)][: len(kinds) or 1]
-    assert set(cnn.locator(".bars .marked .name").all_inner_texts()) == set(best)
+    assert set(bars.locator(".marked .name").all_inner_texts()) == set(best)
     right = len(kinds & set(best))
     text = cnn.get_by_role("status").inner_text()
     if len(kinds) > 1:
-        assert f"Its {len(kinds)} highest scores: " in text
+        assert f"The {len(kinds)} highest scores of the CNN: " in text
         assert f"Correct: {right} of {len(kinds)}." in text
         assert all(name in text for name in best)
         words = wide.page.locator("#view-parts .cnn .words").inner_text()
         assert words == f"{right} of {len(kinds)} correct"
     elif kinds:
-        assert text == f"Its highest score: {best[0]}. That is {'right' if right else 'wrong'}."
+        assert text == f"The highest score of the CNN: {best[0]}. That is {'right' if right else 'wrong'}."
     else:
-        assert text == f"Its highest score: {best[0]}. The capsules found no whole."
+        assert text == f"The highest score of the CNN: {best[0]}. The capsules found no whole."
 
 
 def test_faces_open_with_a_scrambled_one(wide: Visit) -> None:
@@ -226,17 +227,23 @@ def test_faces_open_with_a_scrambled_one(wide: Visit) -> None:
     score = f"score {answer['cnn'][0]:.2f}, although the parts are scrambled"
     assert view.locator(".cnn .words").inner_text() == score
     assert answer["cnn"][0] > 0.85
-    cnn = view.get_by_role("region", name="A CNN on the same picture").locator("visible=true").first
-    assert cnn.locator(".bars .name").all_inner_texts() == ["face", "bicycle", "boat", "snowman"]
-    assert "parts_cnn-faces" in cnn.locator(".network").text_content()
+    cnn = view.get_by_role("region", name="Both networks on this picture").locator("visible=true").first
+    bars = cnn.locator(".bars")
+    for index in range(2):
+        assert bars.nth(index).locator(".name").all_inner_texts() == ["face", "bicycle", "boat", "snowman"]
+    shown = [float(text) for text in bars.first.locator(".value").all_inner_texts()]
+    assert shown == pytest.approx(answer["presence"], abs=6e-3)
+    assert max(shown) < answer["threshold"], "a counterpart of the CNN's score"
+    mark = bars.first.evaluate("bars => bars.style.getPropertyValue('--mark')")
+    assert mark == f"{100 * answer['threshold']:.0f}%"
     wide.response_to("parts", view.get_by_role("button", name="Put together").click)
     assert found(view) == ["face"]
     assert view.locator(".cnn .verdict").inner_text().split() == ["face", "correct"]
-    assert "Its highest score: face. That is right." in cnn.inner_text()
+    assert "The highest score of the CNN: face. That is right." in cnn.inner_text()
 
 
 def test_the_scene_and_all_answers_are_in_sight(wide: Visit) -> None:
     view = wide.open("parts")
-    for part in (".scene", ".tree", ".verdict", "section[aria-label^='A CNN'] .bars", ".button.main"):
+    for part in (".scene", ".tree", ".verdict", "section[aria-label^='Both'] .bars", ".button.main"):
         box = view.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= 900, part

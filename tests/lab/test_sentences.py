@@ -529,3 +529,75 @@ def test_the_wholes_that_parts_predict_agree(store: ModelStore) -> None:
 def test_the_toys_of_the_curves_were_not_used_in_training() -> None:
     """ "test toys, not used in training"."""
     assert not set(SPLIT_INSTANCES["train"]) & set(SPLIT_INSTANCES["test"])
+
+
+@pytest.mark.parametrize("world", [SHAPES, FACES], ids=lambda world: world.name)
+def test_a_type_is_found_from_the_line_on(store: ModelStore, world: World) -> None:
+    """ "From the line, 0.5, on it is found", and "a whole can have a higher presence than … its parts"."""
+    wholes = parts.list_shapes(world.name).wholes
+    marked = surer = 0
+    for number in range(COUNT):
+        whole = wholes[number % len(wholes)]
+        for placed in (whole.parts, whole.scrambled[number // len(wholes) % 5]):
+            scene = scene_parts(placed, random_place(number))
+            answer = parts.read(store, schemas.PartsRequest(world=world.name, parts=scene))  # type: ignore[arg-type]
+            found = {each.kind: each.presence for each in answer.wholes}
+            above = {kind: each for kind, each in enumerate(answer.presence) if each >= answer.threshold}
+            marked += above == pytest.approx(found, abs=1e-3)
+            if placed is whole.parts:
+                members = [part.presence for part in answer.parts if part.whole == 0]
+                surer += answer.wholes[0].presence > max(members)
+    assert (marked, surer) == (2 * COUNT, COUNT)
+
+
+@pytest.mark.parametrize("world", [SHAPES, FACES], ids=lambda world: world.name)
+def test_what_has_size_1_fits_into_the_picture(world: World) -> None:
+    """ "Size 1 fits into the picture", whose coordinates go from -1 to 1: upright parts and all wholes."""
+    shapes = parts.list_shapes(world.name)
+    outlines = [np.array(part.outline) for part in shapes.parts]
+    for outline in outlines:
+        assert np.abs(outline).max() <= 1 + 1e-6
+    for whole in shapes.wholes:
+        for part in whole.parts:
+            a, b, x, y = part.pose
+            turned = outlines[part.kind] @ np.array([[a, b], [-b, a]]) + (x, y)
+            assert np.abs(turned).max() <= 1 + 1e-6, whole.name
+
+
+def test_a_house_and_a_boat_make_a_harbor(store: ModelStore) -> None:
+    """ "a house with a boat on its right is a harbor": in the table of the world, and in the first scene."""
+    table = SHAPES.group
+    row = table.names.index("harbor")
+    members = [SHAPES.whole.names[kind] for kind in table.member[row][table.filled[row]]]
+    assert members == ["house", "boat"]
+    (left, low, *_), (right, height, *_) = table.place[row][table.filled[row]][:, 2:]
+    assert left < right
+    assert low == pytest.approx(height)
+    shapes = parts.list_shapes().wholes
+    scene = scene_parts(shapes[0].parts, (-0.48, 0, 0, 0.5)) + scene_parts(shapes[1].parts, (0.42, 0, 0, 0.5))
+    found = parts.read(store, schemas.PartsRequest(parts=scene))
+    assert [group.name for group in found.groups] == ["harbor"]
+
+
+def test_the_full_color_is_the_largest_difference(store: ModelStore) -> None:
+    """ "Full color: the largest difference in this picture"; the page shows the square root."""
+    largest = 0
+    for one, two in zip(digits(), reversed(digits())):
+        image = np.zeros((36, 36))
+        image[:28, :28] += one.image
+        image[8:, 8:] += two.image
+        request = schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())
+        lead = overlap.recognize(store, request).capsules.lead
+        largest += np.abs(lead).max() == pytest.approx(1)
+    assert largest == COUNT
+
+
+def test_shared_weights_are_the_same_at_all_places(store: ModelStore) -> None:
+    """ "all places of the image vote with the same matrices": a larger image needs no more of them."""
+    shared, dense = (store[key].model for key in (attack.CAPSULES, draw.MODEL))
+    places = len(shared.features(torch.zeros(1, 1, 28, 28)).flatten(2)[0, 0])
+    assert places > 1
+    assert all(places not in weight.shape for weight in shared.classes.parameters())
+    output = shared(torch.zeros(1, 1, 40, 40))
+    assert output.scores.shape == (1, 10)
+    assert not dense.any_size

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from torchcaps.data.worlds.flat import SceneOptions, Scenes, draw_world
 from torchcaps.data.worlds.toys import CATEGORIES
 from torchcaps.data.worlds.toys.table import (
     SPLIT_INSTANCES,
@@ -37,14 +40,17 @@ from torchcaps.lab.schemas import (
     ToyRequest,
     ToyTurnRequest,
     VotePlaces,
+    WholeCounts,
 )
-from torchcaps.lab.views import attack, compare, overlap, toy
-from torchcaps.models import list_pretrained
+from torchcaps.lab.views import attack, compare, overlap, parts, toy
+from torchcaps.models import PartsCapsNet, list_pretrained
+from torchcaps.training import predict
 
 FILE = Path(__file__).parent / "assets" / "differences.json"
-PAIRS, VIEWS = 200, 2000
+PAIRS, VIEWS, SCENES = 200, 2000, 2000
+BATCH = 40  # scenes that are read together
 CLEAR = 0.25  # the page shows the square root, so this is half of the full color
-COMPARED = (("capsnet_small", "mnist"), attack.CNN)  # the networks that Compare opens with
+COMPARED = (attack.CAPSULES, attack.CNN)  # the networks that Compare opens with: of about equal size
 EPSILON = 0.1
 # One letter for each input: it holds for both networks, the capsules alone, the CNN alone, or neither.
 LETTERS = {(True, True): "b", (True, False): "c", (False, True): "n", (False, False): "-"}
@@ -53,9 +59,12 @@ NETWORKS = (
     overlap.CNN,
     toy.CAPSULES,
     toy.CNN,
-    attack.CAPSULES,
     *COMPARED,
+    *((model, world) for world in parts.WORLDS for model in (parts.MODEL, parts.CNN)),
 )
+# The sizes and places of the lab, on which the CNN of a world was tested; a scrambled whole needs more room.
+INTACT = SceneOptions(size=parts.SIZE, scale=(0.35, 0.6), offset=(0.0, 0.4))
+SCRAMBLED = SceneOptions(size=parts.SIZE, scale=(0.35, 0.6), offset=(0.0, 0.25), intact=0.0)
 
 
 class DigitPair(NamedTuple):
@@ -167,6 +176,51 @@ def compare_outcomes(store: ModelStore, method: str) -> Iterator[str]:
         yield LETTERS[one, two]
 
 
+def world_scenes(world: str, kind: str, options: SceneOptions) -> Iterator[Scenes]:
+    """Test scenes of a world, some at a time."""
+    for start in range(0, SCENES, BATCH):
+        yield draw_world(parts.WORLDS[world], kind, BATCH, start=start, split="test", options=options)
+
+
+@torch.inference_mode()
+def answers(store: ModelStore, world: str, scenes: Scenes) -> tuple[list[bool], Tensor, Tensor]:
+    """Whether the capsules find a whole in each scene, and the scores of capsules and CNN."""
+    network, cnn = store[parts.MODEL, world], store[parts.CNN, world]
+    assert isinstance(network.model, PartsCapsNet)
+    images = network.preprocess.test(scenes.images)
+    found = network.model.parse(images, wholes=parts.MAX_WHOLES).wholes.wholes.activation
+    cnn_scores = predict(cnn.model, cnn.preprocess.test(scenes.images)).scores
+    return (
+        (found >= parts.THRESHOLD).any(1).tolist(),
+        predict(network.model, images).scores,
+        cnn_scores,
+    )
+
+
+def scrambled_outcomes(store: ModelStore, world: str) -> Iterator[str]:
+    """Who finds nothing in a scrambled whole: no whole, and no score of one half."""
+    for scenes in world_scenes(world, "scrambled", SCRAMBLED):
+        found, _, cnn = answers(store, world, scenes)
+        for one, score in zip(found, cnn.amax(1).tolist()):
+            yield LETTERS[not one, score < parts.THRESHOLD]
+
+
+def intact_outcomes(store: ModelStore, world: str) -> Iterator[str]:
+    """Who finds something in a picture of one whole."""
+    for scenes in world_scenes(world, "single", INTACT):
+        found, _, cnn = answers(store, world, scenes)
+        for one, score in zip(found, cnn.amax(1).tolist()):
+            yield LETTERS[one, score >= parts.THRESHOLD]
+
+
+def named_outcomes(store: ModelStore, world: str) -> Iterator[str]:
+    """Whose highest score is that of the one whole."""
+    for scenes in world_scenes(world, "single", INTACT):
+        _, capsules, cnn = answers(store, world, scenes)
+        right = ((scores.argmax(1) == scenes.labels).tolist() for scores in (capsules, cnn))
+        yield from (LETTERS[one, two] for one, two in zip(*right))
+
+
 def pose_moves(store: ModelStore) -> Iterator[tuple[float, float]]:
     """How far a full turn and all lightings move the pose: each test toy, from one viewpoint."""
     for category in range(len(CATEGORIES)):
@@ -178,6 +232,11 @@ def pose_moves(store: ModelStore) -> Iterator[tuple[float, float]]:
             yield answer.turn_moves, answer.light_moves
 
 
+WHOLES: dict[str, Callable[..., Iterator[str]]] = {
+    "scrambled": scrambled_outcomes,
+    "intact": intact_outcomes,
+    "named": named_outcomes,
+}
 MEASUREMENTS: dict[str, Callable[[ModelStore], Iterator[str]]] = {
     "overlap": overlap_outcomes,
     "toy": toy_outcomes,
@@ -185,6 +244,11 @@ MEASUREMENTS: dict[str, Callable[[ModelStore], Iterator[str]]] = {
     "attack pgd": lambda store: attack_outcomes(store, "pgd"),
     "compare fgsm": lambda store: compare_outcomes(store, "fgsm"),
     "compare pgd": lambda store: compare_outcomes(store, "pgd"),
+    **{
+        f"{world} {name}": partial(outcomes, world=world)
+        for world in parts.WORLDS
+        for name, outcomes in WHOLES.items()
+    },
 }
 
 
@@ -247,8 +311,17 @@ def load_differences() -> DifferencesResponse:
         compare={method: counted[f"compare {method}"] for method in ("fgsm", "pgd")},
         places=VotePlaces(**measured["places"]),
         compare_epsilon=EPSILON,
+        wholes={
+            world: WholeCounts(
+                scale=list(INTACT.scale or ()),
+                offset=list(INTACT.offset or ()),
+                **{name: counted[f"{world} {name}"] for name in WHOLES},
+            )
+            for world in parts.WORLDS
+        },
         poses=PoseMoves(
             count=len(turn),
+            more_by_turn=sum(one > two for one, two in measured["poses"]),
             turn=round(median(turn), 4),
             light=round(median(light), 4),
         ),

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from torchcaps.data.worlds.toys.table import SPLIT_INSTANCES
 from torchcaps.lab import differences
 from torchcaps.lab.model_store import ModelStore, load_model_store
+from torchcaps.lab.views import parts
 from torchcaps.models import list_pretrained
 
 MEASURED = json.loads(differences.FILE.read_text(encoding="utf-8"))
@@ -58,6 +59,11 @@ def test_the_page_gets_the_counts(client: TestClient) -> None:
         "toy": counts["toy"],
         **{f"attack {method}": outcomes for method, outcomes in counts["attack"].items()},
         **{f"compare {method}": outcomes for method, outcomes in counts["compare"].items()},
+        **{
+            f"{world} {name}": found[name]
+            for world, found in counts["wholes"].items()
+            for name in differences.WHOLES
+        },
     }
     assert set(shown) == set(differences.MEASUREMENTS)
     for name, outcomes in shown.items():
@@ -78,13 +84,14 @@ def test_random_images_of_toys_are_like_the_test_set() -> None:
 
 
 def test_a_turn_and_light_both_move_the_pose(trained: ModelStore, client: TestClient) -> None:
-    """ "The pose follows more than the turn": light moves it by half as much or more."""
+    """ "A turn moves the pose farther than the light in … So the light changes it too, but less"."""
     moves = np.array(MEASURED["poses"])
     assert moves.shape == (5 * len(SPLIT_INSTANCES["test"]), 2)
     assert moves.min() > 0.1
     shown = client.get("/api/differences").json()["poses"]
     assert [shown["turn"], shown["light"]] == pytest.approx(np.median(moves, 0).tolist(), abs=1e-4)
     assert 0.5 < shown["light"] / shown["turn"] < 1
+    assert shown["more_by_turn"] == sum(moves[:, 0] > moves[:, 1]) > 0.8 * len(moves)
     again = list(islice(differences.pose_moves(trained), 3))
     np.testing.assert_allclose(again, moves[:3], atol=5e-3)
 
@@ -101,3 +108,30 @@ def test_strong_colors_lie_on_the_digit_more_often(
     some = differences.vote_places(trained)
     assert some["pairs"] == pytest.approx(sum(right[:20]), abs=1)
     assert some["right"] / some["squares"] == pytest.approx(places["right"] / places["squares"], abs=0.1)
+
+
+@pytest.mark.parametrize("world", parts.WORLDS)
+def test_both_networks_are_measured_on_the_scenes_of_the_lab(
+    trained: ModelStore, client: TestClient, world: str
+) -> None:
+    """ "Both errors were measured on the same pictures of one whole": those of the card of the CNN."""
+    shown = client.get("/api/differences").json()["wholes"][world]
+    cnn = trained[parts.CNN, world].info()
+    assert cnn.tested is not None
+    assert (shown["scale"], shown["offset"]) == (cnn.tested.scale, cnn.tested.offset)
+    assert cnn.tested.size == parts.SIZE
+    named = shown["named"]
+    assert named["count"] == cnn.metrics["count"]
+    error = 1 - (named["both"] + named["cnn"]) / named["count"]
+    assert error == pytest.approx(cnn.metrics["error"], abs=1e-3)
+
+
+@pytest.mark.parametrize("world", parts.WORLDS)
+def test_scenes_of_the_counts_are_scrambled_or_intact(world: str) -> None:
+    """ "Of … scrambled wholes", "Of … intact ones": none of the first holds a whole, all others hold one."""
+    scrambled, intact = (
+        next(differences.world_scenes(world, kind, options))
+        for kind, options in (("scrambled", differences.SCRAMBLED), ("single", differences.INTACT))
+    )
+    assert not scrambled.whole_mask.any()
+    assert (intact.whole_mask.sum(1) == 1).all()

@@ -14,6 +14,7 @@ from torchcaps.lab.schemas.differences import (
     Outcomes,
     PoseMoves,
     VotePlaces,
+    WholeCounts,
 )
 from torchcaps.lab.schemas.images import PackedImage
 from torchcaps.lab.schemas.parts import (
@@ -157,6 +158,7 @@ __all__ = [
     "VotesIteration",
     "VotesRequest",
     "VotesResponse",
+    "WholeCounts",
     "WholeShape",
     "WorldName",
     "to_bytes",

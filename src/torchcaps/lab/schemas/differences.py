@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchcaps.lab.schemas.responses import Response
+from torchcaps.lab.schemas.responses import Response, TwoFractions
 
 
 class Outcomes(Response):
@@ -32,12 +32,28 @@ class VotePlaces(Response):
 class PoseMoves(Response):
     """How far a full turn and all lightings move the pose of a toy: medians over `count` test toys.
 
-    Both are shares of the norm of the pose.
+    Both are shares of the norm of the pose. For `more_by_turn` toys, the turn moves it farther.
     """
 
     count: int
+    more_by_turn: int
     turn: float
     light: float
+
+
+class WholeCounts(Response):
+    """What both networks for parts and wholes find in test scenes with the sizes and places of the lab.
+
+    `scrambled`: the capsules find no whole, and no score of the CNN is one half. `intact`, of pictures of one
+    whole: the capsules find a whole, and a score of the CNN is one half. `named`, of the same: the highest
+    score is right. `scale` and `offset` are the ranges of the pictures of one whole, in halves of the image.
+    """
+
+    scale: TwoFractions
+    offset: TwoFractions
+    scrambled: Outcomes
+    intact: Outcomes
+    named: Outcomes
 
 
 class AttackChanges(Response):
@@ -64,4 +80,5 @@ class DifferencesResponse(Response):
     changes: dict[str, AttackChanges]
     compare: dict[str, Outcomes]
     compare_epsilon: float
+    wholes: dict[str, WholeCounts]
     poses: PoseMoves

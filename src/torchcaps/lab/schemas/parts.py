@@ -69,6 +69,7 @@ class FoundPart(FoundGroup):
 class PartsResponse(Response):
     """What the network found; `pixels` is its input, bytes row by row in base64.
 
+    `presence` has that of the best whole of each type, found or not: a type below `threshold` is not found.
     `cnn` has the score of each type of whole, from a CNN with average pooling; `null` if there is none.
     """
 
@@ -77,4 +78,6 @@ class PartsResponse(Response):
     parts: list[FoundPart]
     wholes: list[FoundWhole]
     groups: list[FoundGroup]
+    threshold: float
+    presence: Row
     cnn: Row | None

@@ -156,6 +156,8 @@ def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
             FoundGroup(name=world.group.names[kind], kind=kind, presence=presence, pose=pose)
             for _, kind, presence, pose in groups.rows
         ],
+        threshold=THRESHOLD,
+        presence=to_list(presence_of_types(network.model, found)),
         cnn=None if cnn is None else to_list(predict(cnn.model, cnn.prepare(image[0])).scores[0]),
     )
 
@@ -176,6 +178,21 @@ def parse(model: PartsCapsNet, image: Tensor) -> ParsedImage:
     if model.groups is not None and several:
         groups = model.groups.parse(wholes.wholes, MAX_GROUPS)
     return ParsedImage(parts, wholes, groups)
+
+
+def presence_of_types(model: PartsCapsNet, found: ParsedImage) -> Tensor:
+    """The presence of the best whole of each type, `[types]`.
+
+    A type that was not found has that of its best proposal from parts that belong to no whole: it is below
+    the threshold, or the type would have been found.
+    """
+    layer, (wholes, parent, _) = model.wholes, found.wholes
+    presence = torch.zeros(1, model.num_classes)
+    if bool((parent < 0).any()):
+        left = select(found.parts, parent[0] < 0)
+        rare = (layer.filled_logit < 0)[left.kind].movedim(2, 1).flatten(2, 3)  # `parse` takes none of these
+        presence = layer(left).score.masked_fill(rare, -torch.inf).amax(-1).sigmoid()
+    return presence.scatter_reduce(1, wholes.kind, wholes.activation, "amax")[0]
 
 
 def select(instances: Instances, which: Tensor) -> Instances:

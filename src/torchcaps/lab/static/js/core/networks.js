@@ -19,12 +19,14 @@ const TWINS = {
   dynamic: "Twin with dynamic routing", em: "Twin with EM routing", kmeans: "Twin with k-means routing", heinsen: "Twin with Heinsen (2019) routing",
 };
 
-// A line that opens to show more; it stays hidden if the network is not installed.
-export function networkLine(model, data) {
+// A line that opens to show more; it stays hidden if the network is not installed. metrics: a promise of test metrics in
+// place of those of the network
+export function networkLine(model, data, metrics = null) {
   const { element, show: showNetwork } = networkDetails();
   const show = (nextModel, nextData) => {
-    getCached("api/status").then(({ models }) => {
-      showNetwork(models.find((entry) => entry.model === nextModel && entry.data === nextData));
+    Promise.all([getCached("api/status"), metrics]).then(([{ models }, measured]) => {
+      const network = models.find((entry) => entry.model === nextModel && entry.data === nextData);
+      showNetwork(network && measured ? { ...network, metrics: measured } : network);
     }, () => {});
   };
   if (model) show(model, data);
@@ -52,7 +54,7 @@ export function networkName({ id, model, data }) {
   return t(TWINS[data.split("-twin-")[1]] ?? NAMES[model] ?? model);
 }
 
-// How many weights networks have, as "961K", or as "111K to 112K" if they differ; of networks that are not installed, "".
+// How many parameters networks have, as "961K", or as "111K to 112K" if they differ; of networks that are not installed, "".
 export async function sizeText(...keys) {
   const { models } = await getCached("api/status");
   const sizes = models.filter(({ id }) => keys.includes(id)).map((network) => network.num_params).sort((one, two) => one - two);
@@ -74,7 +76,7 @@ export function fullName(network) {
 }
 
 function facts(network) {
-  const parts = [t("{size} weights", { size: compact(network.num_params) })];
+  const parts = [t("{size} parameters", { size: compact(network.num_params) })];
   const { error, count } = network.metrics;
   if (error === undefined) return parts;
   const values = {

@@ -9,6 +9,7 @@ import { numberText } from "../core/scale.js";
 import { unpack } from "../core/pixels.js";
 import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
+import { COLORS, createAnswerKey, WRONG } from "../widgets/answer_key.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, signed } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
@@ -19,6 +20,7 @@ import { createLineChart } from "../widgets/line_chart.js";
 import { createSlider } from "../widgets/slider.js";
 
 const MODELS = { capsules: "shared_capsnet", cnn: "pooled_cnn" };
+const LINES = { capsules: "one", cnn: "two solid" }; // classes of style/charts.css
 const METHODS = [["fgsm", "FGSM"], ["pgd", "PGD"]];
 const [MAX, SIZE] = [0.5, 28];
 const PER_CLASS = 8;
@@ -58,9 +60,10 @@ export async function create(stage) {
     const { count, epsilons, capsules, cnn } = changes[shown.method];
     const at = nearest(epsilons, epsilon.value);
     return [
-      t("Of {count} test digits, {attack} with ε = {epsilon} changes the capsules' answer for {capsules} and the CNN's for {cnn}.",
-        { count, attack: shown.method.toUpperCase(), epsilon: epsilons[at].toFixed(2), capsules: capsules[at], cnn: cnn[at] }),
-      t("The CNN changes first for {cnn} of them, the capsules for {capsules}.", attack[shown.method]),
+      t("With {attack} and ε = {epsilon}, the capsules keep their answer for {capsules} of {count} test digits, and the CNN for {cnn}.",
+        { count, attack: shown.method.toUpperCase(), epsilon: epsilons[at].toFixed(2), capsules: count - capsules[at], cnn: count - cnn[at] }),
+      t("As ε grows, the CNN changes first for {cnn}, the capsules for {capsules}; both change at the same step for {both}, and neither up to {last} for {neither}.",
+        { ...attack[shown.method], last: epsilons.at(-1).toFixed(2) }),
     ].join(t(" "));
   });
   let chosen = settingOf("attack", "input", [DRAWN, ...offered.keys()], null); // "drawing", the number of an offered digit, or null until one is chosen
@@ -72,14 +75,14 @@ export async function create(stage) {
   stage.append(
     h("div", { class: "w12 toolbar" }, original.element, h("div", { class: "tool attack-digits" }, thumbs.element, own)),
     h("div", { class: "w12 toolbar" }, method.element, h("div", { class: "tool grow" }, epsilon.element)),
-    h("div", { class: "w12 result" }, headline.element, explanation, howOften.element),
+    h("div", { class: "w12 result attack-result" }, howOften.element, headline.element, explanation, createAnswerKey(t("an answer that the attack changed"))),
     ...networks.map(({ key, attacked, change, verdict, chart, bars }) =>
-      card("w6 result", names[key], hints[key],
+      card(`w6 result lined-up ${key}`, names[key], hints[key],
         networkLine(MODELS[key], "mnist").element, verdict.element, chart.element, h("div", { class: "pair" }, attacked.element, change.element),
         h("p", { class: "soft small" }, t("Pale bars: before the attack.")), bars.element)),
     h("p", { class: "w12 soft small result" },
       t("No color in the change: the pixel stayed as it was. Blank paper cannot lose ink, and full ink cannot gain any. The full color is a change by ε, so a small ε gives full colors too."), t(" "),
-      t("These capsules are another network than in Draw, with shared weights.")),
+      t("These capsules are another network than in Draw: with shared weights, all places of the image vote with the same matrices.")),
   );
 
   const notice = createNotice(stage);
@@ -93,7 +96,7 @@ export async function create(stage) {
     epsilon.set(Math.round(epsilon.value / step) * step);
     const { big, words } = describeFirst(response);
     headline.set(big, words);
-    headline.element.classList.add("plain"); // orange is for what is right or leads; here a network gives way first
+    headline.element.classList.add("plain"); // a color is for an answer; here a network gives way first
     explanation.textContent = body.method === "fgsm"
       ? t("FGSM goes one step of ε along the sign of the gradient. Tried with ε in steps of {step}.", { step })
       : t("PGD goes {count} steps, each along the sign of a new gradient, from one random start within ε. Tried with ε in steps of {step}.", { count: response.steps, step });
@@ -105,7 +108,7 @@ export async function create(stage) {
     const { response, image, images } = shown;
     const { epsilons } = response;
     const at = nearest(epsilons, epsilon.value);
-    howOften.show(false); // the headline says which network changes first here
+    howOften.show((response.capsules.after[at] === response.capsules.before) !== (response.cnn.after[at] === response.cnn.before));
     for (const { key, attacked, change, bar, verdict, chart, bars } of networks) {
       const { before, after, scores, changes_at: changesAt } = response[key];
       const rivals = scores.map((row) => strongest(row, before));
@@ -114,7 +117,7 @@ export async function create(stage) {
       change.draw(signed(relativeChange(now, image, epsilons[at])));
       bar.show(numberText(-epsilons[at], 2), "0", numberText(epsilons[at], 2));
       const changed = before !== after[at];
-      bars.update(scores[at], { [after[at]]: changed ? "var(--second)" : "var(--accent)" }, scores[0]);
+      bars.update(scores[at], { [after[at]]: changed ? WRONG : COLORS[key] }, scores[0]);
       verdict.set(changed ? `${before} → ${after[at]}` : String(after[at]),
         t(changed ? "prediction changed at ε = {epsilon}" : "prediction unchanged at ε = {epsilon}", { epsilon: epsilons[at].toFixed(2) }));
       verdict.element.classList.toggle("wrong", changed);
@@ -122,8 +125,8 @@ export async function create(stage) {
         x: epsilons,
         at,
         lines: [
-          { name: t("first prediction, {digit}", { digit: before }), values: scores.map((row) => row[before]), kind: "one" },
-          { name: t("strongest other digit"), values: rivals.map(({ score }) => score), kind: "two" },
+          { name: t("first prediction, {digit}", { digit: before }), values: scores.map((row) => row[before]), kind: LINES[key] },
+          { name: t("strongest other digit"), values: rivals.map(({ score }) => score), kind: "rival" },
         ],
         marks: changesAt === null ? [] : [{
           x: crossing(epsilons, scores.map((row, index) => row[before] - rivals[index].score), epsilons.indexOf(changesAt)),

@@ -4,18 +4,22 @@ import { getCached, latestOnly, reportError } from "../core/api.js";
 import { card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { fullName, networkDetails, networkName, trainedOn } from "../core/networks.js";
+import { fullName, networkDetails, networkName, sizeText, trainedOn } from "../core/networks.js";
 import { numberText } from "../core/scale.js";
 import { keepSettings, numberOf, settingOf } from "../core/settings.js";
 import { currentImage, imageVersion } from "../core/state.js";
+import { COLORS, createAnswerKey, WRONG } from "../widgets/answer_key.js";
 import { createBars } from "../widgets/bars.js";
 import { createChoices } from "../widgets/choices.js";
 import { createColorBar } from "../widgets/color_bar.js";
+import { digitExamples, isFirstExample } from "../widgets/example_thumbs.js";
 import { createHowOften } from "../widgets/how_often.js";
 import { change, createPicture, createPictureThumbs, inked, packGray, photo } from "../widgets/packed_picture.js";
 import { createSlider } from "../widgets/slider.js";
 
-const DEFAULTS = ["capsnet_small-mnist", "pooled_cnn-mnist"]; // the network of Draw, and the CNN of Attack
+const DEFAULTS = ["shared_capsnet-mnist", "pooled_cnn-mnist"]; // the networks of Attack, of about equal size
+const FIRST = 3; // of the test digits: the attack that is chosen first changes the answer of one network
+const MUCH_LARGER = 2;
 const MEANINGS = {
   lengths: "lengths of capsules: each from 0 to 1, independent of the others",
   independent: "each score from 0 to 1, independent of the others",
@@ -40,7 +44,7 @@ export async function create(stage) {
   const reason = h("p", { class: "soft small w12" });
   const attack = createChoices({
     label: t("Attack"), options: [["none", t("No attack")], ["fgsm", "FGSM"], ["pgd", "PGD"]],
-    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "none"), onChange: send,
+    value: settingOf("compare", "attack", ["none", "fgsm", "pgd"], "fgsm"), onChange: send,
   });
   const epsilon = createSlider({
     label: t("ε, the largest change of a pixel"), min: 0, max: 0.5, step: 0.01, value: numberOf("compare", "epsilon", [0, 0.5], 0.1),
@@ -52,6 +56,7 @@ export async function create(stage) {
   const inputCard = card("w7", t("The input"), null, source, thumbs.element, toy.element);
   const attackCard = card("w5", t("Attack"), null, attack.element, epsilon.element,
     h("p", { class: "soft small" }, t("Pixels go from 0 to 1. FGSM takes one step along the sign of the gradient, PGD ten smaller ones from a random start.")));
+  const sizes = h("p", { class: "small sizes" });
   const sides = h("div", { class: "world" });
   const verdicts = h("div", { class: "w12 result verdicts" });
   const howOften = createHowOften(({ compare, compare_epsilon: size }) => t("Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.",
@@ -61,7 +66,7 @@ export async function create(stage) {
     h("div", { class: "w12 network-choice" }, selects),
     reason,
     verdicts,
-    h("div", { class: "w12 result" }, howOften.element),
+    h("div", { class: "w12" }, sizes, h("div", { class: "result" }, howOften.element), createAnswerKey(t("an answer that the attack changed"))),
     inputCard,
     attackCard,
     sides,
@@ -78,7 +83,8 @@ export async function create(stage) {
   async function showHowOften({ networks, attack: method, epsilon: size }) {
     const { compare_epsilon: measured } = await getCached("api/differences");
     if (networks.some((id, side) => id !== DEFAULTS[side]) || method === "none" || size !== measured) return howOften.clear();
-    return howOften.show(false); // the verdicts say whether they differ here
+    const changed = shown.response.networks.map(({ best, attacked }) => attacked.best !== best);
+    return howOften.show(changed[0] !== changed[1]);
   }
 
   function partners(id) {
@@ -102,15 +108,28 @@ export async function create(stage) {
     reason.hidden = chosen[1] !== null;
     reason.textContent = t("No other network here reads {kind}, as {name} does.", { kind: kindText(first.in_channels), name: fullName(first) });
     results = chosen[1] === null ? [] : chosen.map((id) => createSide(find(id)));
+    sides.classList.toggle("undecoded", chosen.every((id) => id !== null && !find(id).decoder));
     sides.replaceChildren(...results.map((each) => each.element));
     verdicts.replaceChildren(...results.map((each, side) =>
-      h("div", {}, h("span", { class: "small soft" }, fullName(find(chosen[side]))), each.verdict)));
+      h("div", { class: kindOf(find(chosen[side])) }, h("span", { class: "small soft" }, fullName(find(chosen[side]))), each.verdict)));
+    showSizes();
     const stereo = first.in_channels === 2;
     toy.element.hidden = !stereo;
     thumbs.element.hidden = source.hidden = stereo;
     input = null;
     if (chosen[1] !== null && !stereo) await loadInputs();
     send();
+  }
+
+  // A larger network may do better for that reason alone.
+  async function showSizes() {
+    const pair = chosen[1] === null ? [] : [...chosen];
+    const [one, two] = await Promise.all(pair.map((id) => sizeText(id)));
+    if (pair.some((id, side) => id !== chosen[side])) return;
+    const counts = pair.map((id) => find(id).num_params);
+    const factor = Math.max(...counts) / Math.min(...counts);
+    sizes.textContent = pair.length ? t("Parameters: {one} and {two}.", { one, two }) : "";
+    if (factor > MUCH_LARGER) sizes.append(t(" "), h("b", {}, t("One network is {factor} times as large as the other: a difference may come from that.", { factor: factor.toFixed(1) })));
   }
 
   // Images that suit the networks, and the drawing if they read gray images.
@@ -125,7 +144,8 @@ export async function create(stage) {
       source.textContent = [...(drawing ? [t("Your drawing")] : []), ...used.filter((list) => list.images.length).map((list) => t(list.source))].join(t(", then "));
       offered = items;
       thumbs.show(items, painterOf(find(chosen[0])), drawing);
-      pick(items[wanted ?? 0] ?? items[0] ?? null, false);
+      const drawnByHand = !isFirstExample(currentImage(), await digitExamples());
+      pick(items[wanted ?? (drawing && drawnByHand ? 0 : FIRST + (drawing ? 1 : 0))] ?? items[0] ?? null, false);
     } catch (error) {
       reportError(error);
     }
@@ -185,6 +205,11 @@ function kindText(channels) {
   return t(CHANNELS[channels] ?? "images with {count} channels", { count: channels });
 }
 
+// "capsules" or "cnn"
+function kindOf({ model }) {
+  return /cnn/.test(model) ? "cnn" : "capsules";
+}
+
 // What one network says: its scores, the image, the reconstruction if there is a decoder, and the attack.
 function createSide(network) {
   const gray = network.in_channels === 1;
@@ -205,7 +230,7 @@ function createSide(network) {
   const bar = createColorBar({ label: t("Change of each pixel"), kind: "signed", paper: true });
   difference.element.append(bar.element);
   const none = h("p", { class: `soft small no-picture${network.in_channels === 2 ? " stereo" : ""}` }, t("No reconstruction: this network has no decoder."));
-  const element = card("w6 result compared", fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, pale, bars.element,
+  const element = card(`w6 result compared lined-up ${kindOf(network)}`, fullName(network), t(MEANINGS[network.scores]), networkDetails(network).element, pale, bars.element,
     h("div", { class: "pair" }, seen.element, again.element, none, attacked.element, difference.element));
 
   function show(result, { epsilon }) {
@@ -221,7 +246,7 @@ function createSide(network) {
     verdict.element.classList.toggle("wrong", changed);
     if (!after) {
       verdict.set(labels[best], t("score {score}", { score: score(scores, best) }));
-      bars.update(scores, { [best]: "var(--accent)" });
+      bars.update(scores, { [best]: COLORS[kindOf(network)] });
       return;
     }
     attacked.draw(paintOf(after.image));
@@ -231,7 +256,7 @@ function createSide(network) {
       ? t("before the attack {first} had score {before}; now {second} has {after}",
         { first: labels[best], before: score(scores, best), second: labels[after.best], after: score(after.scores, after.best) })
       : t("score {before} before the attack, {after} now", { before: score(scores, best), after: score(after.scores, best) }));
-    bars.update(after.scores, { [after.best]: changed ? "var(--second)" : "var(--accent)" }, scores);
+    bars.update(after.scores, { [after.best]: changed ? WRONG : COLORS[kindOf(network)] }, scores);
   }
 
   return { element, verdict: verdict.element, show };
@@ -243,8 +268,8 @@ function createToyControls(categories, onChange) {
     createSlider({ label: t(label), min, max, step: 1, value: numberOf("compare", name, [min, max], value), format, onInput: onChange });
   const azimuth = slider("azimuth", "Azimuth", 0, 359, 20);
   const elevation = slider("elevation", "Elevation", 20, 80, 45);
-  const instance = slider("instance", "Instance", 0, 9, 0, String);
-  const lighting = slider("lighting", "Lighting", 0, 5, 0, String);
+  const instance = slider("instance", "Instance", 0, 9, 0, (value) => String(value + 1));
+  const lighting = slider("lighting", "Lighting", 0, 5, 0, (value) => t("{value} of {count}", { value: value + 1, count: 6 }));
   return {
     element: h("div", { class: "toy-controls" }, category.element,
       h("div", { class: "pair" }, azimuth.element, elevation.element, instance.element, lighting.element)),

@@ -3,11 +3,13 @@
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h } from "../core/dom.js";
 import { createNotice, createVerdict } from "../core/feedback.js";
-import { t } from "../core/i18n.js";
+import { formatNumber, t } from "../core/i18n.js";
 import { networkLine } from "../core/networks.js";
 import { keepSettings, numberOf, settingsOf } from "../core/settings.js";
+import { WRONG } from "../widgets/answer_key.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, ink, layers } from "../widgets/canvas_image.js";
+import { createColorBar } from "../widgets/color_bar.js";
 import { createDigitPair } from "../widgets/digit_pair.js";
 import { createThumbs, digitExamples, oneOfEach } from "../widgets/example_thumbs.js";
 import { createHeatmap } from "../widgets/heatmap.js";
@@ -15,6 +17,7 @@ import { createHowOften } from "../widgets/how_often.js";
 
 const INKS = ["first", "second"];
 const DIGITS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const NETWORKS = { capsules: ["capsnet_small", "multimnist"], cnn: ["capsnet_cnn", "multimnist"] };
 const SIZE = 36; // pixels along each side of the picture
 const GRID = 10; // positions along each side of the map
 // Pairs on which one network is right and the other wrong, each of them twice: two examples and their places. The view
@@ -33,17 +36,19 @@ export async function create(stage) {
   seen.element.prepend(h("div", { class: "framed" }, seen.element.firstChild, frame));
   const single = INKS.map(() => figure(createImage({ label: t("One reconstruction") }), ""));
   const places = figure(createHeatmap(t("Which digit each place sends more to"), GRID), "");
+  const scale = createColorBar({ label: t("Difference, as a share of the largest"), kind: "digits", paper: true });
+  places.element.append(scale.element);
   const placesText = h("p", { class: "soft small" });
   const capsuleBars = createBars({ labels: DIGITS, label: t("Capsule lengths") });
   const cnnBars = createBars({ labels: DIGITS, label: t("Scores of the convolutional network") });
   cnnBars.scale(1, 0.5);
-  const misses = [0, 1].map(() => h("p", { class: "soft small key miss-key" }, t("an answer that is not in the picture")));
+  const misses = [0, 1].map(() => h("p", { class: "soft small swatch-key wrong-key miss-key" }, t("an answer that is not in the picture")));
   const capsuleVerdict = createVerdict();
   const cnnVerdict = createVerdict();
   const howOften = createHowOften(({ overlap }) =>
-    t("Of {count} random pairs, both networks name both digits in {both}, only one does in {one} (capsules {capsules}, CNN {cnn}), and neither in {neither}.", { ...overlap, one: overlap.capsules + overlap.cnn }));
-  const conclusion = h("p", { class: "small" });
-  getCached("api/differences").then(({ overlap }) => { conclusion.textContent = compareOutcomes(overlap); }, () => {});
+    t("Of {count} random pairs, both networks name both digits correctly in {both}, only one does in {one} (capsules {capsules}, CNN {cnn}), and neither in {neither}.", { ...overlap, one: overlap.capsules + overlap.cnn }));
+  const conclusion = h("p", { class: "message" });
+  getCached("api/status").then(({ models }) => { conclusion.textContent = compareErrors(models); }, () => {});
   let shown = null;
 
   for (const { element } of [capsuleVerdict, cnnVerdict]) element.classList.add("plain");
@@ -51,7 +56,7 @@ export async function create(stage) {
     h("div", { class: "w12 result verdicts" },
       h("div", {}, h("span", { class: "small soft" }, t("Capsules")), capsuleVerdict.element),
       h("div", {}, h("span", { class: "small soft" }, t("CNN")), cnnVerdict.element)),
-    h("div", { class: "w12 result" }, howOften.element, conclusion),
+    h("div", { class: "w12 result" }, conclusion, howOften.element),
     card("w4 tall", t("Two digits"), t("drag to move them"), pair.element,
       h("div", { class: "row" }, button(t("New pair"), newPair), button(t("Move them apart"), pair.separate)),
       h("div", { class: "row" }, h("span", { class: "small soft" }, t("Examples on which one network is wrong:")), DIFFERENT.map(([one, two, at]) =>
@@ -60,11 +65,11 @@ export async function create(stage) {
     card("w8 result", t("From one picture to two digits"), t("the two longest capsules"),
       h("div", { class: "overlap-steps" }, seen.element, places.element, single.map((picture) => picture.element)), placesText),
     card("w4 result", t("Capsules"), t("the two longest; a full bar is 1"),
-      capsuleBars.element, misses[0], networkLine("capsnet_small", "multimnist").element),
+      capsuleBars.element, misses[0], networkLine(...NETWORKS.capsules).element),
     card("w4 result", t("CNN"), t("the two highest; a full bar is 1"),
       cnnBars.element, misses[1],
       h("p", { class: "soft small" }, t("Line: 0.5. The scores add up to 1, so two equal scores have at most 0.5 each.")),
-      networkLine("capsnet_cnn", "multimnist").element),
+      networkLine(...NETWORKS.cnn).element),
   );
 
   const query = latestOnly("api/overlap", stage, (response, { image, labels }) => {
@@ -96,9 +101,10 @@ export async function create(stage) {
     frame.style.setProperty("--from", `${((centers.first - centers.step / 2 + 0.5) / SIZE) * 100}%`);
     frame.style.setProperty("--side", `${((centers.step * GRID) / SIZE) * 100}%`);
     places.caption(t("Which places send more to {one}, which to {two}", { one, two }));
+    scale.show(`${one}: 1`, "0", `${two}: 1`);
     getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
-      placesText.textContent = t("Color: the digit that a place sends more to; the stronger, the larger the difference. In the {pairs} random pairs that the capsules name, places on ink of one digit alone choose it in {share} of cases (chance: 50 %), and those with at least half the full color in {clear}.",
-        { pairs, share: percent(right, squares), clear: percent(clearRight, clear) });
+      placesText.textContent = t("Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); {strong} of them have at least half the full color, and these choose it in {clear}.",
+        { pairs, share: percent(right, squares), strong: percent(clear, squares), clear: percent(clearRight, clear) });
     }, () => {});
   }
 
@@ -151,22 +157,23 @@ function isRight(labels, predictions) {
   return labels.every((label) => predictions.includes(label));
 }
 
-// The two colors are those of the two digits, so an answer that is neither of them has none.
+// The two colors are those of the two digits, so an answer that is neither of them has stripes.
 function marks(order, labels) {
-  return Object.fromEntries(order.map((digit, which) => [digit, labels.includes(digit) ? `var(--${INKS[which]})` : "var(--ink)"]));
+  return Object.fromEntries(order.map((digit, which) => [digit, labels.includes(digit) ? `var(--${INKS[which]})` : WRONG]));
 }
 
-// Which network is right more often over many pairs; a difference below two standard errors counts as none.
-export function compareOutcomes({ both, capsules, cnn, count }) {
-  const values = { capsules: both + capsules, cnn: both + cnn, count };
-  if (Math.abs(capsules - cnn) < 2 * Math.sqrt(capsules + cnn)) return t("The two are right about equally often, {capsules} and {cnn} times of {count}. Only the capsules also draw each digit.", values);
-  return capsules > cnn
-    ? t("The capsules are right more often, {capsules} and {cnn} times of {count}, and only they also draw each digit.", values)
-    : t("The CNN is right more often, {cnn} and {capsules} times of {count}, but only the capsules also draw each digit.", values);
+// The errors of both networks on the test set, from api/status; "" if one of them is not installed.
+export function compareErrors(models) {
+  const [capsules, cnn] = Object.values(NETWORKS).map((key) => models.find(({ id }) => id === key.join("-"))?.metrics);
+  if (!capsules?.count || capsules.count !== cnn?.count) return "";
+  const share = ({ error }) => formatNumber(error, { style: "percent", minimumFractionDigits: 2 });
+  return t("On {count} test pairs, the capsules have {capsules} errors and the CNN {cnn}. An error: not both digits are named correctly. Only the capsules also draw each digit.",
+    { count: formatNumber(capsules.count), capsules: share(capsules), cnn: share(cnn) });
 }
 
 function showVerdict(verdict, labels, predictions) {
   const [one, two] = predictions;
+  verdict.element.classList.toggle("wrong", !isRight(labels, predictions));
   const both = t("{one} and {two}", { one, two });
   if (labels[0] === labels[1]) { // there is one score for each class, so a class cannot be named twice
     if (predictions.includes(labels[0])) verdict.set(String(labels[0]), t("correct; two digits of one class count once"));

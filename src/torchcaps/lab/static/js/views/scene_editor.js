@@ -2,17 +2,16 @@
 
 import { getCached, latestOnly } from "../core/api.js";
 import { button, card, h, svg } from "../core/dom.js";
-import { createNotice, createVerdict } from "../core/feedback.js";
+import { createNotice } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
-import { networkLine } from "../core/networks.js";
 import { between, degrees, matrix, scaleOf, turnText } from "../core/similarity.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createParseTree } from "../widgets/parse_tree.js";
 import { createBoard, partsOf } from "../widgets/scene_board.js";
 import { createArt } from "../widgets/shape_art.js";
 import { createSlider } from "../widgets/slider.js";
-import { testedLine } from "../widgets/tested_on.js";
-import { createSceneCnn } from "./scene_cnn.js";
+import { createWholeCounts } from "../widgets/whole_counts.js";
+import { createSceneScores } from "./scene_scores.js";
 
 const MAX_PARTS = 40;
 const SCRAMBLE_TIME = 900; // milliseconds
@@ -36,7 +35,7 @@ const SINGLE = { angle: 0, scale: 0.3 };
 // panel: the element to fill; about: what the world has; scene: the text of a scene, or null; onScene(text) after every
 // change
 export async function createSceneEditor(panel, world, about, scene, onScene) {
-  const { parts: kinds, wholes: types } = await getCached(`api/shapes?world=${world}`);
+  const { parts: kinds, wholes: types, groups } = await getCached(`api/shapes?world=${world}`);
   const presets = PRESETS[world];
   const art = createArt(world);
   let objects = [];
@@ -47,7 +46,6 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
     label: t("Scene"), art, onChange: changed, onSelect: updateControls,
     onRemove: (object) => setObjects(objects.filter((each) => each !== object)),
   });
-  const verdict = createVerdict();
   const tree = createParseTree(art, point);
   const input = figure(createImage({ label: t("What the network sees"), resolution: 192, smooth: false }), t("Input: {size} × {size} pixels", { size: 96 }));
   const angle = createSlider({ label: t("Angle"), min: -180, max: 180, step: 1, value: 0, format: turnText, onInput: edit });
@@ -56,10 +54,12 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
   scrambleButton.dataset.tour = "scramble";
   const removeButton = button(t("Remove"), () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
-  const cnn = createSceneCnn(world, types, listText);
+  const scores = createSceneScores(types, listText);
+  const counts = createWholeCounts(world);
 
   panel.append(
-    h("div", { class: "result scene-verdicts" }, h("div", { class: "capsules" }, h("span", { class: "small soft" }, t("Capsules")), verdict.element), cnn.answer),
+    scores.answers,
+    counts.rates,
     card("w8 wide-first scene-card", t("Scene"), about,
       h("div", { class: "scene-row" },
         h("div", { class: "shelf-column" },
@@ -76,15 +76,16 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
             h("span", { class: "key loose-key" }, t("part of no whole")),
             h("span", {}, t("Dots close together: the parts agree."))),
           board.element,
-          h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row" }, hint, removeButton),
-          h("div", { class: "row" }, h("span", { class: "small soft" }, t("Scenes")),
+          h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row selected" }, hint, removeButton),
+          h("div", { class: "row presets" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
-      card("result", t("What the capsules found"), t("point at a part: the whole that it predicts, dashed"), tree.element),
-      cnn.element,
-      card("", t("The capsule network"), "",
-        h("p", { class: "soft small" }, t("It learned parts from pictures of loose parts, with their poses, and wholes from pictures of one whole.")),
-        networkLine("parts_capsnet", world).element, testedLine("parts_capsnet", world))),
+      card("result", t("What the capsules found"), t("point at a part: the whole that it predicts, dashed"), tree.element,
+        h("p", { class: "soft small" },
+          t("Parts that agree are evidence: a whole can have a higher presence than each of its parts. Size 1 fits into the picture."),
+          groups.length ? [t(" "), t("Wholes side by side can make a group: a house with a boat on its right is a harbor.")] : null)),
+      scores.element),
+    counts.networks,
   );
 
   const query = latestOnly("api/parts", panel, (next) => {
@@ -92,11 +93,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
     input.draw(gray(decode(next)));
     tree.show(next);
     showFound();
-    cnn.show(next, objects);
-    const names = [...next.wholes].sort((one, two) => one.pose[2] - two.pose[2]).map((whole) => t(whole.name));
-    const loose = next.parts.filter((part) => part.whole < 0).length;
-    verdict.set(names.length ? listText(names) : t("no whole"), describeRest(next, loose));
-    verdict.element.classList.toggle("plain", !names.length);
+    scores.show(next, objects);
   }, createNotice(panel));
 
   function shelfButton(name, parts, make) {
@@ -185,7 +182,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
       angle.set(object.angle);
       scale.set(object.scale);
     }
-    removeButton.disabled = !object;
+    removeButton.hidden = !object;
     const targets = scrambled();
     scrambleButton.disabled = !targets.length;
     scrambleButton.textContent = targets.some((each) => each.wrong < 0) ? t("Scramble") : t("Put together");
@@ -318,13 +315,4 @@ function decode({ pixels, size }) {
 function listText(names) {
   if (names.length < 2) return names.join("");
   return t("{names} and {last}", { names: names.slice(0, -1).join(t(", ")), last: names.at(-1) });
-}
-
-function describeRest({ wholes, groups, parts }, loose) {
-  const used = groups.filter((_, index) => wholes.some((whole) => whole.group === index)).map((group) => t(group.name));
-  const words = [];
-  if (used.length) words.push(t("together: {names}", { names: listText(used) }));
-  if (loose) words.push(loose === 1 ? t("1 part belongs to no whole") : t("{count} parts belong to no whole", { count: loose }));
-  if (!parts.length) words.push(t("no part was found"));
-  return words.join(t("; "));
 }

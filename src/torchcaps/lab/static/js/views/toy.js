@@ -6,6 +6,7 @@ import { createNotice, createVerdict } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { networkLine, sizeText } from "../core/networks.js";
 import { keepSettings, numberOf } from "../core/settings.js";
+import { COLORS, createAnswerKey, WRONG } from "../widgets/answer_key.js";
 import { createBars } from "../widgets/bars.js";
 import { createImage, figure, gray } from "../widgets/canvas_image.js";
 import { createChoices } from "../widgets/choices.js";
@@ -21,8 +22,6 @@ const TURN_DELAY = 250; // milliseconds
 const FIRST = { category: 3, instance: 0, azimuth: 20, elevation: 45, lighting: 4 };
 const DRAG = 0.8; // degrees per pixel when the picture is dragged
 const TICKS = [0, 60, 120, 180, 240, 300];
-// Each network has one color, in the curves and in its card.
-const COLORS = { capsules: "var(--accent)", cnn: "var(--second)" };
 const NETWORKS = { capsules: ["matrix_capsnet_small", "toys"], cnn: ["pooled_cnn", "toys"] };
 
 export async function create(stage) {
@@ -37,7 +36,7 @@ export async function create(stage) {
   });
   const instance = createSlider({
     label: t("Instance"), min: 0, max: toys.instances - 1, step: 1, value: numberOf("toy", "instance", [0, toys.instances - 1], FIRST.instance),
-    format: (value) => t(trained.instances.includes(value) ? "{value}, used in training" : "{value}, not used in training", { value }),
+    format: (value) => t(trained.instances.includes(value) ? "{value}, used in training" : "{value}, not used in training", { value: value + 1 }),
     onInput: send,
   });
   const elevation = createSlider({
@@ -70,23 +69,24 @@ export async function create(stage) {
   let shown = null; // the last request and its response
   let frame = null; // the pending animation frame while rotating
 
-  const poseCard = card("w8 toy-pose result", t("Pose of this toy"), t("16 numbers, from the capsule of its class"), h("div", { class: "pair" },
-    h("div", {}, h("h3", {}, t("How far it moves"), h("span", { class: "soft" }, t("in % of its norm"))), moved.element, movedText),
-    h("div", {}, h("h3", {}, t("Pose matrix"), h("span", { class: "soft" }, t("line: a full turn; upright stroke: now"))), matrix.element)));
-  cnn.verdict.element.classList.add("second");
+  const poseCard = card("w6 toy-pose result", t("Pose of this toy"), t("16 numbers, from the capsule of its class"), h("div", { class: "pair" },
+    h("div", {}, h("h3", {}, t("How far it moves")),
+      h("p", { class: "soft small" }, t("The largest distance between two of its poses, in % of their mean norm.")), moved.element, movedText,
+      h("p", { class: "soft small" }, t("Lines in the matrix: each number around the ring, from its lowest to its highest value, so each line has its own scale. Upright stroke: now."))),
+    h("div", {}, h("h3", {}, t("Pose matrix")), matrix.element)));
+  const ringText = trained.azimuths.length < toys.azimuths.length ? t("Azimuth; thick ticks: used in training") : t("Azimuth; all were used in training");
   ring.mark(toys.azimuths, trained.azimuths);
   stage.append(
     h("div", { class: "w12 toolbar" }, category.element, rotate, howOften.element),
-    h("div", { class: "w12 result verdicts" }, [[capsules, t("Capsules")], [cnn, t("CNN")]].map(([{ verdict }, name]) =>
-      h("div", {}, h("span", { class: "small soft" }, name), verdict.element))),
-    card("w4 toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
-      h("div", { class: "pair" }, eyes.map((eye) => eye.element)), instance.element, elevation.element, lighting.element),
-    card("w4 toy-turn", t("Azimuth"), trained.azimuths.length < toys.azimuths.length ? t("thick ticks: used in training") : t("all were used in training"), ring.element),
-    card("w4 wide-first toy-accuracy", t("Accuracy around the ring"), t("test toys, not used in training"), message, accuracy.element,
+    h("div", { class: "w12 result verdicts" }, [[capsules, t("Capsules")], [cnn, t("CNN")]].map(([{ key, verdict }, name]) =>
+      h("div", { class: key }, h("span", { class: "small soft" }, name), verdict.element))),
+    card("w5 wide-first toy-seen", t("The toy"), t("a stereo pair, the input of both networks; drag it to turn it"),
+      h("div", { class: "toy-row" }, eyes.map((eye) => eye.element), h("figure", { class: "toy-turn" }, ring.element, h("figcaption", {}, ringText))),
+      instance.element, elevation.element, lighting.element),
+    card("w7 wide-first toy-accuracy", t("Accuracy around the ring"), t("test toys, not used in training"), message, accuracy.element,
       h("p", { class: "soft small" }, t("{count} test images for each azimuth. Bands: 95 % confidence intervals.", { count: toys.accuracy.count[0].toLocaleString("en") }))),
-    h("div", { class: "w4 stack" },
-      card("toy-capsules result", t("Capsules"), t("softmax of the logits"), capsules.bars.element, networkLine(...NETWORKS.capsules).element),
-      card("toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.bars.element, networkLine(...NETWORKS.cnn).element)),
+    card("w3 toy-capsules result", t("Capsules"), t("softmax of the logits, not lengths as in Draw"), capsules.bars.element, networkLine(...NETWORKS.capsules).element),
+    card("w3 toy-cnn result", t("CNN"), t("softmax of the logits"), cnn.bars.element, createAnswerKey(t("wrong answer")), networkLine(...NETWORKS.cnn).element),
     poseCard,
   );
   showMessage();
@@ -102,7 +102,7 @@ export async function create(stage) {
     for (const { key, verdict, bars } of [capsules, cnn]) {
       const { best, scores } = response[key];
       const correct = best === body.category;
-      bars.update(scores, { [best]: COLORS[key] });
+      bars.update(scores, { [best]: correct ? COLORS[key] : WRONG });
       verdict.set(t(categories[best]), correct ? t("correct") : t("wrong: it is {label}", { label: t(withArticle(label)) }));
       verdict.element.classList.toggle("wrong", !correct);
     }
@@ -114,7 +114,7 @@ export async function create(stage) {
     if (turnKey(body) !== turned) return;
     turns = response;
     matrix.showTurn(response);
-    moved.update([response.turn_moves, response.light_moves], { 0: "var(--accent)", 1: "var(--accent)" });
+    moved.update([response.turn_moves, response.light_moves], { 0: COLORS.capsules, 1: COLORS.capsules });
   });
 
   // After a moment without another change, because it takes the work of 24 images.
@@ -145,7 +145,8 @@ export async function create(stage) {
   async function showMessage() {
     const { capsules: ours, cnn: theirs } = toys.accuracy;
     const wins = ours.filter(({ share }, index) => share > theirs[index].share).length;
-    message.textContent = t("The capsules are right more often in {wins} of {count} directions.", { wins, count: ours.length });
+    message.textContent = t("The capsules are right more often in {wins} of {count} directions, in {clear} of them by more than chance (two standard errors).",
+      { wins, count: ours.length, clear: clearWins(toys.accuracy) });
     const { models } = await getCached("api/status");
     const [small, large] = Object.values(NETWORKS).map((key) => models.find(({ id }) => id === key.join("-")));
     if (!small || !large) return;
@@ -204,8 +205,8 @@ export async function create(stage) {
   }
 
   getCached("api/differences").then(({ poses }) => {
-    movedText.textContent = t("The pose changes with the light too, not only with the turn. Medians of {count} test toys: {turn} by a turn, {light} by the lightings.", {
-      count: poses.count, light: percent(poses.light), turn: percent(poses.turn),
+    movedText.textContent = t("A turn moves the pose farther than the light in {more} of {count} test toys: by {turn} against {light} (medians). So the light changes it too, but less.", {
+      more: poses.more_by_turn, count: poses.count, light: percent(poses.light), turn: percent(poses.turn),
     });
   }, () => {});
   ring.set(numberOf("toy", "azimuth", [0, 360], FIRST.azimuth));
@@ -217,6 +218,14 @@ export async function create(stage) {
       data: { ...shown.body, ...shown.response, turn: turns },
     },
   };
+}
+
+// In how many directions the capsules are right more often by more than two standard errors of the difference.
+export function clearWins({ capsules, cnn, count }) {
+  return capsules.filter(({ share: one }, index) => {
+    const two = cnn[index].share;
+    return one - two > 2 * Math.sqrt((one * (1 - one) + two * (1 - two)) / count[index]);
+  }).length;
 }
 
 // A turn depends on all but the azimuth.

@@ -54,7 +54,7 @@ export function createTwins() {
     headline.set(...describeWinners(twins));
     lesson.textContent = teach(twins);
     sizeText(...twins.map(({ model, data }) => `${model}-${data}`)).then((size) => {
-      heading.textContent = t("Four routings in four small networks ({size} weights)", { size });
+      heading.textContent = t("Four routings in four small networks ({size} parameters)", { size });
     }, () => {});
     const count = twins[0].iterations.length;
     player.load(count, count - 1);

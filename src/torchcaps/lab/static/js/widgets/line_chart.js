@@ -7,7 +7,7 @@ const [MIN_WIDTH, FIRST_WIDTH] = [260, 600]; // FIRST_WIDTH until the page has m
 const [MIN_LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 22, 42];
 const MIN_SPAN = 0.05; // of the largest value: a range that is smaller would have no ticks, or ones with many digits
 const KEY = 36; // pixels of the line in a legend: one period of each pattern of dashes, or more
-const DIGIT = 8; // pixels, about the width of a digit
+const DIGIT = 8; // pixels, about the width of a digit, or of a letter in bold
 
 // y: [low, high], or null for the range of the values; xTicks: the numbers of the axis, or null for round ones.
 // onPick(index), if given: a click or a drag on the chart chooses the nearest value.
@@ -56,9 +56,10 @@ export function createLineChart({ label, xTitle, y: limits = null, xTicks = null
     );
     marked.replaceChildren(...marks.flatMap((mark) => {
       const before = x(mark.x) > width * 0.7;
+      const latest = width - RIGHT - DIGIT * (mark.text ?? "").length; // a text that starts later would be cut off
       return [
         svg("line", { x1: x(mark.x), x2: x(mark.x), y1: TOP - 4, y2: height - BOTTOM, class: mark.kind ?? "" }),
-        svg("text", { x: x(mark.x) + (before ? -5 : 5), y: TOP - 7, "text-anchor": before ? "end" : "start" }, mark.text ?? ""),
+        svg("text", { x: before ? x(mark.x) - 5 : Math.min(x(mark.x) + 5, latest), y: TOP - 7, "text-anchor": before ? "end" : "start" }, mark.text ?? ""),
       ];
     }));
     drawn.replaceChildren(...lines.flatMap(({ values, kind, band }) => [

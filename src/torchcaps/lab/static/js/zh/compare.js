@@ -3,7 +3,6 @@
 export default {
   "Compare": "对比",
   "Compare two networks": "对比两个网络",
-  "Two networks get the same image: at first the capsule network of Draw and a CNN. A capsule network with a decoder also draws the image again, from the capsule of its answer alone. Each card says what its scores are. An attack changes the image for each network with its own gradient.": "两个网络得到同一张图像：打开时是“手写”页的胶囊网络和一个 CNN。带解码器的胶囊网络还会只凭答案所属的胶囊把图像重新画出来。每张卡片都注明了自己的得分是什么。攻击时，每个网络的图像按它自己的梯度修改。",
   "lengths of capsules: each from 0 to 1, independent of the others": "胶囊的长度：每个都在 0 到 1 之间，彼此独立",
   "each score from 0 to 1, independent of the others": "每个得分都在 0 到 1 之间，彼此独立",
   "a softmax: the scores add up to 1": "softmax：各得分之和为 1",
@@ -37,4 +36,7 @@ export default {
   "recipe {name}": "配方 {name}",
   "Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.": "在 {count} 个测试数字上，ε = {epsilon} 的 {attack} 使两个网络的答案都改变的有 {both} 个，只改变胶囊网络的有 {capsules} 个，只改变 CNN 的有 {cnn} 个，都不改变的有 {neither} 个。",
   "Toy": "玩具",
+  "Two networks get the same image: at first the capsules and the CNN of Attack, of about equal size. A capsule network with a decoder also draws the image again, from the capsule of its answer alone. Each card says what its scores are. An attack changes the image for each network with its own gradient.": "两个网络得到同一张图像：打开时是“攻击”页的胶囊网络和 CNN，两者大小相近。带解码器的胶囊网络还会只凭答案所属的胶囊把图像重新画出来。每张卡片都注明了自己的得分是什么。攻击时，每个网络的图像按它自己的梯度修改。",
+  "Parameters: {one} and {two}.": "参数量：{one}和{two}。",
+  "One network is {factor} times as large as the other: a difference may come from that.": "一个网络的大小是另一个的 {factor} 倍：差别可能由此而来。",
 };

@@ -51,7 +51,7 @@ export default {
   "The server returned error {status}.": "服务器返回错误 {status}。",
   "The server does not respond. Is torchcaps lab still running?": "服务器没有响应。torchcaps lab 还在运行吗？",
   "An error occurred on this page; the browser console shows the details.": "页面出错了，详情见浏览器控制台。",
-  "{size} weights": "{size}个参数",
+  "{size} parameters": "{size}个参数",
   "{share} errors on {count} test images of {data}": "在 {data} 的 {count} 张测试图像上错误率 {share}",
   "{share} errors on test images of {data}": "在 {data} 测试图像上错误率 {share}",
   "toys": "玩具数据集",

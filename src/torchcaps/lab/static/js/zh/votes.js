@@ -45,7 +45,7 @@ export default {
   "{best} now gets {all} times an equal share.": "{best} 现在得到均分的 {all} 倍。",
   "The tenth of the parts that agrees best with it sends it {top} times an equal share.": "与它最一致的十分之一部件向它送出均分的 {top} 倍。",
   "Four routings in four small networks": "四个小网络，四种路由",
-  "Four routings in four small networks ({size} weights)": "四个小网络（{size}个参数），四种路由",
+  "Four routings in four small networks ({size} parameters)": "四个小网络（{size}个参数），四种路由",
   "Agreement: the scalar product of vote and capsule. The products of all iterations are added up.": "一致性：投票与胶囊的内积，各次迭代累加。",
   "A Gaussian is fitted to the votes for each digit. Agreement: its density at a vote × the activation of the digit, as a logarithm.": "对投给每个数字的票拟合一个高斯分布。一致性：投票处的密度 × 该数字的激活值，取对数。",
   "Agreement: the cosine of the angle between a vote and the mean of the votes.": "一致性：投票与投票均值夹角的余弦。",
