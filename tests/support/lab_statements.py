@@ -85,7 +85,7 @@ FACTS = {
     "A Gaussian is fitted": "test_agreement_decides_the_next_couplings",
     "Dynamic routing measures": "test_agreement_decides_the_next_couplings",
     "Four routings in four": "test_the_twins_differ_in_routing_and_poses_alone",
-    "The four twins differ only": "test_the_twins_differ_in_routing_and_poses_alone",
+    "The four networks differ only": "test_the_twins_differ_in_routing_and_poses_alone",
     "{best} now gets": "test_what_routing_has_done_is_said_with_its_numbers",
     "Its activation is {lead}": "test_what_routing_has_done_is_said_with_its_numbers",
     "This network routes little": "test_the_network_of_draw_routes_less_than_its_small_twin",

@@ -213,7 +213,7 @@ export function spreadsOf(points, { means, assignment }) {
 }
 
 function spreadText(spread) {
-  return spread === null ? "–" : spread.toFixed(2);
+  return spread === null ? "–" : Number(spread.toPrecision(2)).toString();
 }
 
 // What a wide ellipse is, if one capsule has a much larger spread than another; "" if there is none, or no ellipse.

@@ -242,6 +242,7 @@ function createSide(network) {
     if (result.reconstruction) again.draw(paintOf(result.reconstruction));
     again.caption.textContent = t("Reconstruction from the capsule of {name}", { name: labels[best] });
     attacked.element.hidden = difference.element.hidden = pale.hidden = !after;
+    seen.caption.textContent = after ? t("Before the attack") : t("What the network gets");
     const changed = Boolean(after) && after.best !== best;
     verdict.element.classList.toggle("wrong", changed);
     if (!after) {

@@ -58,7 +58,7 @@ export function create(stage) {
     strips.load({ ...response, measure: t(response.measure), bounded: isBounded(response) });
     network.show(response.model, response.data);
     which.textContent = response.routing === "draw" ? t("This network routes little: in the small network, the answer gets a larger share.")
-      : t("The small network comes first because it shows routing best: the answer gets a larger share than in the network of Draw. It has three twins below. Twin: the same network, trained with another routing.");
+      : t("The small network comes first because it shows routing best: the answer gets a larger share than in the network of Draw. Its twins are below: the same network, trained with other routings.");
     shares.scale(Math.max(2, ...response.iterations.flatMap((step) => step.share.map((share) => equalShares(step, share)))), 1);
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     player.load(response.iterations.length, still ? response.iterations.length - 1 : 0);

@@ -43,7 +43,8 @@ export function createCapsuleDetail({ onChoose }) {
     seen.draw(ink(image.slice(top, top + size).map((line) => line.slice(left, left + size))));
     const [number, count] = [capsuleNumber(capsule, response), response.primary.flat(2).length];
     slider.set(number, [1, count]);
-    const [poses, shares] = [history[iteration], capsule.shares[iteration]];
+    const drawn = Math.max(0, iteration - 1); // the iteration of the last product: what stands side by side is multiplied
+    const [poses, shares] = [history[drawn], capsule.shares[iteration]];
     loop.textContent = describeIteration(iteration, history.length, shares.length);
     place.textContent = describePlace(response, capsule, iteration);
     const rowClass = (digit) => (digit === best ? "best" : "");
@@ -51,7 +52,7 @@ export function createCapsuleDetail({ onChoose }) {
     bar.show(numberText(-largest, 1), "0", numberText(largest, 1));
     columns.names.show(t("digit"), texts(poses.map((_, digit) => String(digit)), 12, "middle", rowClass));
     columns.votes.show(t("its vote"), cells(capsule.votes, t("vote"), largest));
-    columns.capsules.show(t("digit's capsule, iteration {index}", { index: iteration + 1 }), cells(poses, t("capsule"), largest));
+    columns.capsules.show(t("digit's capsule, iteration {index}", { index: drawn + 1 }), cells(poses, t("capsule"), largest));
     // Rounded first, so that the numbers that are shown add up.
     const products = poses.map((_, digit) => capsule.products.slice(0, iteration).map((row) => rounded(row[digit])));
     const added = products.map((numbers) => rounded(numbers.reduce((sum, value) => sum + value, 0)));
@@ -70,10 +71,10 @@ export function voteScale({ votes }, { history }) {
 
 // What happens in an iteration, from 0, as the table shows it.
 export function describeIteration(iteration, iterations, digits) {
-  const values = { index: iteration + 1, iterations, equal: Math.round(100 / digits), terms: termNames(iteration) };
+  const values = { index: iteration + 1, last: iteration, iterations, equal: Math.round(100 / digits), terms: termNames(iteration) };
   return iteration === 0
     ? t("Iteration 1 of {iterations}: nothing is summed yet, so each primary capsule sends {equal} % to each digit. All votes with these shares make the digit capsules that are drawn, those of iteration 1.", values)
-    : t("Iteration {index} of {iterations}: the scalar products of its vote with the digit's capsule are summed ({terms}), and a softmax of the sums gives what it sends now. All votes with these shares make the digit capsules that are drawn, those of iteration {index}. A capsule near 0 adds about 0, however strong the vote.", values);
+    : t("Iteration {index} of {iterations}: the scalar products of its vote with the digit's capsule are summed ({terms}), and a softmax of the sums gives what it sends now. The digit capsules that are drawn are those of iteration {last}, as in the last product. A capsule near 0 adds about 0, however strong the vote.", values);
 }
 
 // Which capsule it is, and how what it sends to the answer fits to the square of its position in the map of the answer.

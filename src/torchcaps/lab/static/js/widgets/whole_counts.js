@@ -20,7 +20,7 @@ export function createWholeCounts(world) {
   const tested = h("p", { class: "tested soft small" });
   counted.then(({ scale, offset }) => {
     const [low, high] = scale.map((value) => value.toFixed(2));
-    tested.textContent = t("Both errors were measured on the same pictures of one whole: size {low} to {high}, at most {far} off the middle, any angle.", { low, high, far: offset[1].toFixed(1) });
+    tested.textContent = t("Both errors were measured on the same pictures of one whole: size {low} to {high}, at most {far} off the middle, any angle. An error: another type has the highest score.", { low, high, far: offset[1].toFixed(1) });
   }, () => {});
   const networks = card("w12 two-networks", t("The two networks"), "",
     h("div", { class: "pair" },

@@ -27,6 +27,7 @@ export default {
   "test scenes of shapes": "shapes 的测试场景",
   "test scenes of faces": "faces 的测试场景",
   "What the network gets": "网络得到的图像",
+  "Before the attack": "攻击前的图像",
   "Scores of {name}": "{name} 的得分",
   "Reconstruction from the capsule of {name}": "由“{name}”的胶囊重构",
   "No reconstruction: this network has no decoder.": "没有重构：这个网络没有解码器。",
@@ -36,7 +37,7 @@ export default {
   "recipe {name}": "配方 {name}",
   "Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.": "在 {count} 个测试数字上，ε = {epsilon} 的 {attack} 使两个网络的答案都改变的有 {both} 个，只改变胶囊网络的有 {capsules} 个，只改变 CNN 的有 {cnn} 个，都不改变的有 {neither} 个。",
   "Toy": "玩具",
-  "Two networks get the same image: at first the capsules and the CNN of Attack, of about equal size. A capsule network with a decoder also draws the image again, from the capsule of its answer alone. Each card says what its scores are. An attack changes the image for each network with its own gradient.": "两个网络得到同一张图像：打开时是“攻击”页的胶囊网络和 CNN，两者大小相近。带解码器的胶囊网络还会只凭答案所属的胶囊把图像重新画出来。每张卡片都注明了自己的得分是什么。攻击时，每个网络的图像按它自己的梯度修改。",
+  "Two networks get the same image: at first the capsules and the CNN of Attack, of about equal size. A capsule network with a decoder, such as that of Draw, also draws the image again, from the capsule of its answer alone. Each card says what its scores are. An attack changes the image for each network with its own gradient.": "两个网络得到同一张图像：打开时是“攻击”页的胶囊网络和 CNN，两者大小相近。带解码器的胶囊网络（例如“手写”页面的网络）还会只凭答案所属的胶囊把图像重新画出来。每张卡片都注明了自己的得分是什么。攻击时，每个网络的图像按它自己的梯度修改。",
   "Parameters: {one} and {two}.": "参数量：{one}和{two}。",
   "One network is {factor} times as large as the other: a difference may come from that.": "一个网络的大小是另一个的 {factor} 倍：差别可能由此而来。",
 };

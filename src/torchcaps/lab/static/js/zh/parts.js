@@ -90,6 +90,6 @@ export default {
   "Parts that agree are evidence: a whole can have a higher presence than each of its parts. Size 1 fits into the picture.": "相互一致的部件就是证据，因此整体的存在度可以高于它的每个部件。大小为 1 时正好放得进画面。",
   "Of {count} scrambled wholes, the capsules find no whole in {none}; the CNN cannot answer that there is none, and one of its scores is 0.5 or more in {high}. Of {intact} intact ones, the capsules find no whole in {missed}.": "在 {count} 个打乱的整体中，胶囊网络有 {none} 个没有找到整体；CNN 无法回答“没有”，有 {high} 个的最高得分不低于 0.5。在 {intact} 个完好的整体中，胶囊网络漏掉了 {missed} 个。",
   "The two networks": "两个网络",
-  "Both errors were measured on the same pictures of one whole: size {low} to {high}, at most {far} off the middle, any angle.": "两个错误率在相同的图片上测得，每张只有一个整体：大小 {low} 到 {high}，离中心最多 {far}，角度任意。",
+  "Both errors were measured on the same pictures of one whole: size {low} to {high}, at most {far} off the middle, any angle. An error: another type has the highest score.": "两个错误率在相同的图片上测得，每张只有一个整体：大小 {low} 到 {high}，离中心最多 {far}，角度任意。错误：得分最高的是另一个类型。",
   "Wholes side by side can make a group: a house with a boat on its right is a harbor.": "并排的整体可以构成组合：房子右边有一条船，就是港口。",
 };
