@@ -53,8 +53,8 @@ def test_draw_and_votes_show_the_same_numbers(visit: Visit) -> None:
         ),
         ("toy", ["matrix_capsnet_small-toys", "pooled_cnn-toys"]),
         ("attack", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
-        ("parts", ["parts_cnn-shapes", "parts_capsnet-shapes"]),
-        ("compare", ["capsnet_small-mnist", "pooled_cnn-mnist"]),
+        ("parts", ["parts_capsnet-shapes", "parts_cnn-shapes"]),
+        ("compare", ["shared_capsnet-mnist", "pooled_cnn-mnist"]),
     ],
 )
 def test_every_result_names_its_network(visit: Visit, name: str, models: list[str]) -> None:
@@ -70,7 +70,7 @@ def test_every_result_names_its_network(visit: Visit, name: str, models: list[st
     for network, model in zip(networks.all(), models, strict=True):
         line = network.inner_text()
         assert re.match(r"(Matrix capsule|Capsule) network |CNN |Twin with ", line), line
-        assert "weights" in line
+        assert "parameters" in line
         assert "_" not in line
         network.locator("summary").click()
         text = network.locator("p").inner_text()

@@ -302,5 +302,5 @@ def test_the_sizes_of_the_networks_are_named(visit: Visit) -> None:
     sizes = {each["id"]: each["num_params"] for each in models}
     twins = [size for name, size in sizes.items() if "-twin-" in name]
     heading = view.locator(".twins-head h2").inner_text()
-    assert f"({min(twins) / 1000:.3g}K to {max(twins) / 1000:.3g}K weights)" in heading
+    assert f"({min(twins) / 1000:.3g}K to {max(twins) / 1000:.3g}K parameters)" in heading
     assert max(twins) < sizes["capsnet_small-mnist"] / 2, "small beside the network of Draw"

@@ -54,7 +54,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
   scrambleButton.dataset.tour = "scramble";
   const removeButton = button(t("Remove"), () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
-  const scores = createSceneScores(types, listText);
+  const scores = createSceneScores(types, groups, listText);
   const counts = createWholeCounts(world);
 
   panel.append(
@@ -80,10 +80,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
           h("div", { class: "row presets" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
     h("div", { class: "w4 wide-first stack" },
-      card("result", t("What the capsules found"), t("point at a part: the whole that it predicts, dashed"), tree.element,
-        h("p", { class: "soft small" },
-          t("Parts that agree are evidence: a whole can have a higher presence than each of its parts. Size 1 fits into the picture."),
-          groups.length ? [t(" "), t("Wholes side by side can make a group: a house with a boat on its right is a harbor.")] : null)),
+      card("result", t("What the capsules found"), t("point at a part: the whole that it predicts, dashed"), tree.element),
       scores.element),
     counts.networks,
   );

@@ -7,8 +7,8 @@ import { t } from "../core/i18n.js";
 import { COLORS, createAnswerKey, WRONG } from "../widgets/answer_key.js";
 import { createBars } from "../widgets/bars.js";
 
-// types: of wholes, as api/shapes returns them; listText(names) joins names
-export function createSceneScores(types, listText) {
+// types of wholes and groups, as api/shapes returns them; listText(names) joins names
+export function createSceneScores(types, groups, listText) {
   const labels = types.map((type) => t(type.name));
   const capsules = { verdict: createVerdict(), bars: createBars({ labels, label: t("Presence of each type, for the capsules") }) };
   const cnn = { verdict: createVerdict(), bars: createBars({ labels, label: t("Scores of the CNN") }) };
@@ -19,7 +19,10 @@ export function createSceneScores(types, listText) {
   const element = card("result scene-scores", t("Both networks on this picture"), t("both learned wholes from one whole per picture"),
     h("div", { class: "pair" }, h("div", {}, heads[0], capsules.bars.element), cnnColumn),
     createAnswerKey(t("wrong answer")), text, line,
-    h("p", { class: "soft small" }, t("The scores of the CNN add up to 1 (softmax), so it always names a whole.")));
+    h("p", { class: "soft small" }, t("The scores of the CNN add up to 1 (softmax), so it always names a whole.")),
+    h("p", { class: "soft small" },
+      t("Parts that agree are evidence: a whole can have a higher presence than each of its parts. Size 1 fits into the picture."),
+      groups.length ? [t(" "), t("Wholes side by side can make a group: a house with a boat on its right is a harbor.")] : null));
   const answers = h("div", { class: "result scene-verdicts" },
     [["capsules", t("Capsules"), capsules], ["cnn", t("CNN"), cnn]].map(([name, title, { verdict }]) =>
       h("div", { class: name }, h("span", { class: "small soft" }, title), verdict.element)));
@@ -34,13 +37,13 @@ export function createSceneScores(types, listText) {
     if (response.cnn) showCnn(response, objects, present, known);
   }
 
-  function showCapsules({ wholes, parts, groups, presence, threshold }, right) {
-    const found = new Set(wholes.map(({ kind }) => kind));
+  function showCapsules({ wholes, parts, groups: found, presence, threshold }, right) {
+    const kinds = new Set(wholes.map(({ kind }) => kind));
     capsules.bars.scale(1, threshold);
-    capsules.bars.update(presence, Object.fromEntries([...found].map((kind) => [kind, right(kind) ? COLORS.capsules : WRONG])));
+    capsules.bars.update(presence, Object.fromEntries([...kinds].map((kind) => [kind, right(kind) ? COLORS.capsules : WRONG])));
     line.textContent = t("Presence: that of the best whole of each type. From the line, {threshold}, on it is found. A part counts for one whole only.", { threshold });
     const names = [...wholes].sort((one, two) => one.pose[2] - two.pose[2]).map((whole) => t(whole.name));
-    capsules.verdict.set(names.length ? listText(names) : t("no whole"), describeRest({ wholes, groups, parts }, listText));
+    capsules.verdict.set(names.length ? listText(names) : t("no whole"), describeRest({ wholes, groups: found, parts }, listText));
     capsules.verdict.element.classList.toggle("plain", !names.length);
   }
 
