@@ -86,7 +86,7 @@ def test_the_error_of_a_network_is_beside_its_name(visit: Visit) -> None:
 
     visit.page.route("**/api/status", measured)
     line = visit.open("draw").locator(".network").inner_text()
-    assert line.endswith("961K weights · 1.23% errors on 10,000 test images of MNIST")
+    assert line.endswith("961K parameters · 1.23% errors on 10,000 test images of MNIST")
 
 
 @pytest.mark.parametrize(
