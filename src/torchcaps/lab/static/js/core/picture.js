@@ -21,22 +21,34 @@ export function pictureOf(root) {
 
 function drawElement(context, base, element, opacity) {
   const style = getComputedStyle(element);
+  const html = element.namespaceURI.endsWith("html");
   if (style.display === "none" || style.visibility === "hidden" || element.matches("input, .skip")) return;
+  if (element.matches("details:not([open]) > :not(summary)")) return;
+  context.save();
   context.globalAlpha = opacity * Number(style.opacity);
   if (element.matches(SHAPES)) drawShape(context, base, element, style);
-  else if (element.namespaceURI.endsWith("html")) drawBox(context, element, style);
+  else if (html) drawBox(context, element, style);
+  if (html && style.overflowX === "hidden") context.clip(outlineOf(element, style)); // bars are moved out of their rail
   for (const node of element.childNodes) {
     if (node.nodeType === 1) drawElement(context, base, node, opacity * Number(style.opacity));
     else if (node.nodeType === 3 && !element.matches("title")) drawText(context, node, style);
   }
+  context.restore();
 }
 
-function drawBox(context, element, style) {
+function outlineOf(element, style) {
   const { left, top, width, height } = element.getBoundingClientRect();
   const line = parseFloat(style.borderTopWidth);
   const outline = new Path2D();
   const round = Math.max(0, Math.min(parseFloat(style.borderTopLeftRadius) || 0, width / 2, height / 2) - line / 2);
   outline.roundRect(left + line / 2, top + line / 2, Math.max(0, width - line), Math.max(0, height - line), round);
+  return outline;
+}
+
+function drawBox(context, element, style) {
+  const { left, top, width, height } = element.getBoundingClientRect();
+  const line = parseFloat(style.borderTopWidth);
+  const outline = outlineOf(element, style);
   context.fillStyle = style.backgroundColor;
   context.fill(outline);
   if (element.matches("canvas")) {
