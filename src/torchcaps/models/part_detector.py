@@ -136,7 +136,9 @@ def propose_parts(found: PartMap, count: int) -> Instances:
         precise = at_least_float32(pose)
         scale = precise[..., :2].norm(dim=-1)
         smaller = torch.minimum(scale.unsqueeze(1), scale.unsqueeze(2))
-        near = torch.cdist(precise[..., 2:], precise[..., 2:]) < _SAME_PART * smaller
+        place = precise[..., 2:]
+        distance = (place.unsqueeze(1) - place.unsqueeze(2)).norm(dim=-1)  # ONNX has no torch.cdist
+        near = distance < _SAME_PART * smaller
         again = near.tril(-1).any(2)
     return Instances(kind, pose, activation.masked_fill(again, 0.0))
 
