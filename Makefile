@@ -61,8 +61,9 @@ unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not browser" -n 2 || \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not browser" --last-failed --last-failed-no-failures none
 
-# The lab's page in Chromium: as long as all other tests together.
+# The lab's page in Chromium: as long as all other tests together. Some of them need axe-core, which npm installs.
 test-page: $(READY)
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules; fi
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "browser and not slow" -n 2 tests/lab || \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "browser and not slow" tests/lab --last-failed --last-failed-no-failures none
 

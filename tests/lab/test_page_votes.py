@@ -104,7 +104,7 @@ def test_parts_that_agree_send_more_and_the_picture_shows_it(visit: Visit) -> No
             shares.tolist(), abs=0.006
         )
         assert ("routes little" in view.inner_text()) == (name == "Network of Draw")
-        assert ("Twin: the same network, trained with" in view.inner_text()) == (name == "Small network")
+        assert ("Its twins are below: the same network" in view.inner_text()) == (name == "Small network")
     small, large = (10 * max(answers[name]["iterations"][-1]["share"]) for name in answers)
     assert small > 2 * large
     assert visit.errors == []
