@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[Callable[[], CapsuleLayer], tuple[int, ...]]] = {
 }
 
 every_layer = pytest.mark.parametrize("name", LAYERS)
-FEW = ("em conv", "em class", "dynamic dense")
+FEW = ("em class", "dynamic dense")
 
 
 def outcome(layer: Callable[[Capsules], Capsules], capsules: Capsules, weights: nn.Module) -> list[Tensor]:

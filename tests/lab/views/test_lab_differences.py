@@ -26,14 +26,20 @@ def test_the_record_is_of_the_shipped_weights() -> None:
     assert MEASURED["sha256"] == differences.weights_of(), "run python -m torchcaps.lab.differences again"
 
 
-@pytest.mark.parametrize("name", differences.MEASUREMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.endswith("pgd") else ())
+        for name in differences.MEASUREMENTS
+    ],
+)
 def test_the_outcomes_are_those_of_the_networks(trained: ModelStore, name: str) -> None:
     again = "".join(islice(differences.MEASUREMENTS[name](trained), SOME))
     # Another processor may round a score that is almost a tie in another way.
     assert sum(one != two for one, two in zip(again, MEASURED[name])) <= 1, (again, MEASURED[name][:SOME])
 
 
-@pytest.mark.parametrize("method", ["fgsm", "pgd"])
+@pytest.mark.parametrize("method", ["fgsm", pytest.param("pgd", marks=pytest.mark.slow)])
 def test_the_changed_answers_are_those_of_the_networks(
     trained: ModelStore, client: TestClient, method: str
 ) -> None:

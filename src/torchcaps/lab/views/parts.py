@@ -43,6 +43,7 @@ MAX_WHOLES, MAX_GROUPS = 6, 2
 SIZE = 96  # pixels along each side; with 64, parts of small wholes are hard to tell
 BRIGHTNESS = 0.9
 THRESHOLD = 0.5  # the least presence of a whole, a group or a loose part, as in torchcaps.parse
+FAINT = 0.01  # parts below this presence propose no whole that would be seen in a bar
 # Wrong ways to put the parts of each whole together: those of many tries that are least like any whole.
 SCRAMBLES, TRIES = 5, 16
 
@@ -188,8 +189,9 @@ def presence_of_types(model: PartsCapsNet, found: ParsedImage) -> Tensor:
     """
     layer, (wholes, parent, _) = model.wholes, found.wholes
     presence = torch.zeros(1, model.num_classes)
-    if bool((parent < 0).any()):
-        left = select(found.parts, parent[0] < 0)
+    free = (parent[0] < 0) & (found.parts.activation[0] >= FAINT)
+    if bool(free.any()):
+        left = select(found.parts, free)
         rare = (layer.filled_logit < 0)[left.kind].movedim(2, 1).flatten(2, 3)  # `parse` takes none of these
         presence = layer(left).score.masked_fill(rare, -torch.inf).amax(-1).sigmoid()
     return presence.scatter_reduce(1, wholes.kind, wholes.activation, "amax")[0]

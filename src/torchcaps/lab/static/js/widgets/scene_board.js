@@ -100,6 +100,7 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
   function begin(event, next) {
     element.setPointerCapture(event.pointerId);
     drag = { ...next, box: element.getBoundingClientRect() };
+    document.documentElement.classList.add("dragging");
     select(next.object);
   }
 
@@ -141,7 +142,12 @@ export function createBoard({ label, art, onChange, onSelect, onRemove }) {
     } else move(drag.object, x + drag.dx, y + drag.dy);
     changed();
   });
-  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { drag = null; });
+  for (const end of ["pointerup", "pointercancel"]) {
+    element.addEventListener(end, () => {
+      drag = null;
+      document.documentElement.classList.remove("dragging");
+    });
+  }
 
   // items: [{ element, at: [x, y], text, kind }]: outlines in the coordinates of the board, and texts beside them
   function overlay(items, texts) {
