@@ -205,14 +205,21 @@ class ConstellationCaps(nn.Module):
         with without_autocast(pose):
             fits = self._fits(kind, pose, activation)
             starts = min(starts, self.wholes * fits.shape[2])
-            free = activation.unsqueeze(1).repeat(1, starts, 1)  # 0 once a child is part of a whole
+            free = activation.unsqueeze(1)  # [B, S, K]: 0 once a child is part of a whole
             rare = self._rare(kind)
             rounds = []
             for number in range(limit):
                 out = self._taken(free) | rare
                 score = self._scores(fits, kind, free).masked_fill(out, -torch.inf).flatten(2)
                 # [B, S]: first each of the best proposals, later the best one.
-                best, index = score[:, 0].topk(starts) if number == 0 else score.max(-1)
+                if number == 0:
+                    best, index = score[:, 0].topk(starts)
+                    if can_read(best):  # a search whose first proposal is rejected finds what the best one finds
+                        starts = max(1, int((best > threshold).sum(1).max()))
+                        best, index = best[:, :starts], index[:, :starts]
+                    free = free.repeat(1, starts, 1)
+                else:
+                    best, index = score.max(-1)
                 found = self._take(Instances(kind, pose, free), fits, index)
                 accepted = best > threshold
                 member = found.member & accepted.unsqueeze(-1)

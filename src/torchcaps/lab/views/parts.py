@@ -32,7 +32,7 @@ from torchcaps.lab.schemas import (
     WholeShape,
     to_list,
 )
-from torchcaps.layers import ParsedWholes
+from torchcaps.layers import ParsedWholes, Proposals
 from torchcaps.models import PartsCapsNet
 from torchcaps.models.parts_capsnet import ParsedImage
 from torchcaps.training import predict
@@ -128,7 +128,8 @@ def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
         for number, presence in enumerate(found.parts.activation[0].tolist())
         if presence > 0 and (presence >= THRESHOLD or belongs[number] in wholes.row_of)
     ]
-    votes = expected_wholes(network.model, found, part_numbers)
+    proposals = propose_more(network.model, found)
+    votes = expected_wholes(proposals, found, part_numbers)
     return PartsResponse(
         size=SIZE,
         pixels=base64.b64encode((image[0, 0] * 255).round().to(torch.uint8).numpy().tobytes()).decode(),
@@ -158,7 +159,7 @@ def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
             for _, kind, presence, pose in groups.rows
         ],
         threshold=THRESHOLD,
-        presence=to_list(presence_of_types(network.model, found)),
+        presence=to_list(presence_of_types(network.model, found, proposals)),
         cnn=None if cnn is None else to_list(predict(cnn.model, cnn.prepare(image[0])).scores[0]),
     )
 
@@ -174,26 +175,31 @@ def parse(model: PartsCapsNet, image: Tensor) -> ParsedImage:
         present[0] = True
     parts = select(parts, present)
     wholes = model.wholes.parse(parts, MAX_WHOLES)
-    several = int((wholes.wholes.activation > 0).sum()) > 1
+    pairs = int((wholes.wholes.activation > 0).sum()) // 2
     groups: ParsedWholes | None = None
-    if model.groups is not None and several:
-        groups = model.groups.parse(wholes.wholes, MAX_GROUPS)
+    if model.groups is not None and pairs:
+        groups = model.groups.parse(wholes.wholes, min(pairs, MAX_GROUPS))
     return ParsedImage(parts, wholes, groups)
 
 
-def presence_of_types(model: PartsCapsNet, found: ParsedImage) -> Tensor:
+def propose_more(model: PartsCapsNet, found: ParsedImage) -> Proposals:
+    """What all parts propose if those that belong to a whole confirm no other."""
+    kind, pose, activation = found.parts
+    free = (found.wholes.parent < 0) & (activation >= FAINT)
+    proposals: Proposals = model.wholes(Instances(kind, pose, activation * free))
+    return proposals
+
+
+def presence_of_types(model: PartsCapsNet, found: ParsedImage, proposals: Proposals) -> Tensor:
     """The presence of the best whole of each type, `[types]`.
 
     A type that was not found has that of its best proposal from parts that belong to no whole: it is below
     the threshold, or the type would have been found.
     """
-    layer, (wholes, parent, _) = model.wholes, found.wholes
-    presence = torch.zeros(1, model.num_classes)
-    free = (parent[0] < 0) & (found.parts.activation[0] >= FAINT)
-    if bool(free.any()):
-        left = select(found.parts, free)
-        rare = (layer.filled_logit < 0)[left.kind].movedim(2, 1).flatten(2, 3)  # `parse` takes none of these
-        presence = layer(left).score.masked_fill(rare, -torch.inf).amax(-1).sigmoid()
+    kind = found.parts.kind
+    rare = (model.wholes.filled_logit < 0)[kind].movedim(2, 1).flatten(2, 3)  # `parse` takes none of these
+    presence = proposals.score.masked_fill(rare, -torch.inf).amax(-1).sigmoid()
+    wholes = found.wholes.wholes
     return presence.scatter_reduce(1, wholes.kind, wholes.activation, "amax")[0]
 
 
@@ -224,22 +230,21 @@ def kept(instances: Instances) -> Kept:
     return Kept(rows, {row[0]: index for index, row in enumerate(rows)})
 
 
-def expected_wholes(model: PartsCapsNet, found: ParsedImage, numbers: list[int]) -> list[list[list[float]]]:
+def expected_wholes(
+    proposals: Proposals, found: ParsedImage, numbers: list[int]
+) -> list[list[list[float]]]:
     """The pose of the whole of each type that each of these parts expects, `[parts, types, 4]`.
 
     Of its roles in a type, a part takes the one with the best score; in the whole that it belongs to, the one
     that fits best.
     """
-    if not numbers:
-        return []
-    proposals = model.wholes(select(found.parts, torch.tensor(numbers)))
-    shape = (len(numbers), -1)  # proposals are ordered by part and then by role
+    shape = (found.parts.kind.shape[1], -1)  # proposals are ordered by part and then by role
     pose, score = proposals.pose[0].unflatten(1, shape), proposals.score[0].unflatten(1, shape)
-    role = score.argmax(-1).T  # [parts, types]
-    parent = found.wholes.parent[0][numbers]
+    role = score.argmax(-1)  # [types, parts]
+    parent = found.wholes.parent[0]
     inside = (parent >= 0).nonzero().squeeze(1)
     kind, whole = (values[0, parent[inside]] for values in found.wholes.wholes[:2])
     miss = (pose[kind, inside] - whole.unsqueeze(1)).square().sum(-1)
-    role[inside, kind] = miss.argmin(-1)
-    types = torch.arange(model.num_classes)
-    return to_list(pose[types, torch.arange(len(numbers)).unsqueeze(1), role])
+    role[kind, inside] = miss.argmin(-1)
+    chosen = pose.take_along_dim(role[..., None, None], 2).squeeze(2)  # [types, parts, 4]
+    return to_list(chosen[:, numbers].transpose(0, 1))

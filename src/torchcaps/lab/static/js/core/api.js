@@ -71,47 +71,53 @@ export function getCached(path) {
 export const RETRY_DELAY = 2000; // milliseconds until the next try when the server does not respond
 const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as outdated
 
-// Returns a function that posts a body. One request is pending at a time; of the bodies posted meanwhile only the
-// newest is sent. Requests are repeated while the server does not respond. The next request is sent before a response
-// is shown, so that the server computes while the page draws.
+// Returns a function that posts a body. At most `most` requests are pending at a time; of the bodies posted meanwhile
+// only the newest is sent. Requests are repeated while the server does not respond. The next request is sent before a
+// response is shown, so that the server computes while the page draws. With two pending requests the server need not
+// wait for a page that is busy drawing, but what is shown is older: only for requests that take less than a frame or two.
 // onResponse(response, body); onMissing(message or null) reports missing weights.
-export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
+export function latestOnly(path, stage, onResponse, onMissing = () => {}, most = 1) {
+  const pending = []; // promises, the oldest first
   let waiting = null;
   let running = false;
+  let retrying = false;
 
   function markStale(stale) {
     stage.classList.toggle("stale", stale);
   }
 
-  // Send what is waiting, if anything is.
+  // Send what is waiting, unless `most` requests are pending or the server does not respond.
   function sendNext() {
-    if (!waiting) return null;
+    if (!waiting || retrying || pending.length >= most) return;
     const body = waiting;
     waiting = null;
     const timer = setTimeout(markStale, STALE_DELAY, true);
     const sent = post(path, body).then((response) => ({ response }), (error) => ({ error }));
-    return sent.then((outcome) => {
+    pending.push(sent.then((outcome) => {
       clearTimeout(timer);
       return { body, ...outcome };
-    });
+    }));
   }
 
   async function run() {
     running = true;
     beginBusy();
-    let pending = sendNext();
-    while (pending) {
-      const { body, response, error } = await pending;
+    while (pending.length) {
+      const { body, response, error } = await pending[0];
+      pending.shift();
       if (isTemporary(error)) {
         report(error);
-        await new Promise((resolve) => { setTimeout(resolve, RETRY_DELAY); });
-        waiting ??= body;
-        pending = sendNext();
+        if (!pending.length) { // otherwise a newer request is on its way
+          retrying = true;
+          await new Promise((resolve) => { setTimeout(resolve, RETRY_DELAY); });
+          retrying = false;
+          waiting ??= body;
+        }
+        sendNext();
       } else {
-        pending = sendNext();
+        sendNext();
         if (error) report(error);
         else show(response, body);
-        pending ??= sendNext(); // what was posted while the response was shown
       }
     }
     running = false;
@@ -135,6 +141,7 @@ export function latestOnly(path, stage, onResponse, onMissing = () => {}) {
 
   return (body) => {
     waiting = body;
+    sendNext();
     if (!running) run();
   };
 }

@@ -91,7 +91,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
     tree.show(next);
     showFound();
     scores.show(next, objects);
-  }, createNotice(panel));
+  }, createNotice(panel), 2);
 
   function shelfButton(name, parts, make) {
     const element = h("button", { type: "button", class: "shelf-item", "aria-label": t("Add: {name}", { name }) }, art.thumbnail(parts), h("span", {}, name));

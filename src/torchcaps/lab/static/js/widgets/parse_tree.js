@@ -7,32 +7,46 @@ import { degrees, scaleOf, turnText } from "../core/similarity.js";
 
 export function createParseTree(art, onPoint) {
   const element = h("div", { class: "tree-box" });
+  let form = null; // which nodes are shown
+  const details = new Map(); // level and index -> the numbers of a node
 
   function node(level, index, name, detail, mark, children) {
-    const row = h("button", { type: "button", class: `node ${level}` }, mark, h("b", {}, name), h("span", {}, detail));
+    const numbers = h("span", {}, detail);
+    details.set(level + index, numbers);
+    const row = h("button", { type: "button", class: `node ${level}` }, mark, h("b", {}, name), numbers);
     for (const event of ["pointerenter", "focus"]) row.addEventListener(event, () => onPoint(level, index));
     for (const event of ["pointerleave", "blur"]) row.addEventListener(event, () => onPoint(null, -1));
     return h("li", {}, row, children.length ? h("ul", {}, children) : null);
   }
 
   function partNode(parts, index) {
-    const { kind, name, presence, pose } = parts[index];
+    const { kind, name } = parts[index];
     const icon = svg("svg", { viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" }, svg("g", { transform: "scale(1 -1)" }, art.outline(kind)));
-    return node("part", index, t(name), t("presence {presence}, {angle}, size {size}", numbers(presence, pose)), icon, []);
+    return node("part", index, t(name), describe(parts[index]), icon, []);
   }
 
   function show({ parts, wholes, groups }) {
     const indices = (list) => list.map((_, index) => index);
     const fromLeft = indices(wholes).sort((one, two) => wholes[one].pose[2] - wholes[two].pose[2]);
+    // During a drag the nodes mostly stay, and only their numbers change: much less to lay out.
+    const next = JSON.stringify([
+      fromLeft, parts.map(({ kind, whole }) => [kind, whole]), wholes.map(({ kind, group }) => [kind, group]), groups.map(({ kind }) => kind),
+    ]);
+    if (next === form) {
+      for (const [level, list, text] of [["part", parts, describe], ["whole", wholes, describe], ["group", groups, presenceOf]]) {
+        list.forEach((each, index) => details.get(level + index)?.replaceChildren(text(each))); // a group without wholes has no node
+      }
+      return;
+    }
+    form = next;
+    details.clear();
     const wholeNode = (index) => {
-      const { name, presence, pose } = wholes[index];
       const members = indices(parts).filter((part) => parts[part].whole === index);
-      return node("whole", index, t(name), t("presence {presence}, {angle}, size {size}", numbers(presence, pose)), null,
-        members.map((part) => partNode(parts, part)));
+      return node("whole", index, t(wholes[index].name), describe(wholes[index]), null, members.map((part) => partNode(parts, part)));
     };
     const groupNode = (index) => {
       const members = fromLeft.filter((whole) => wholes[whole].group === index);
-      return node("group", index, t(groups[index].name), t("presence {presence}", { presence: groups[index].presence.toFixed(2) }), null, members.map(wholeNode));
+      return node("group", index, t(groups[index].name), presenceOf(groups[index]), null, members.map(wholeNode));
     };
     const used = new Set(wholes.map((whole) => whole.group));
     const loose = indices(parts).filter((index) => parts[index].whole < 0);
@@ -49,6 +63,10 @@ export function createParseTree(art, onPoint) {
 }
 
 // How sure the network is, and the pose: angle and size are those of the sliders.
-function numbers(presence, pose) {
-  return { presence: presence.toFixed(2), angle: turnText(degrees(pose)), size: scaleOf(pose).toFixed(2) };
+function describe({ presence, pose }) {
+  return t("presence {presence}, {angle}, size {size}", { presence: presence.toFixed(2), angle: turnText(degrees(pose)), size: scaleOf(pose).toFixed(2) });
+}
+
+function presenceOf({ presence }) {
+  return t("presence {presence}", { presence: presence.toFixed(2) });
 }
