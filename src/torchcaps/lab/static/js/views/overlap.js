@@ -101,7 +101,7 @@ export async function create(stage) {
     frame.style.setProperty("--from", `${((centers.first - centers.step / 2 + 0.5) / SIZE) * 100}%`);
     frame.style.setProperty("--side", `${((centers.step * GRID) / SIZE) * 100}%`);
     places.caption(t("Which places send more to {one}, which to {two}", { one, two }));
-    scale.show(`${one}: 1`, "0", `${two}: 1`);
+    scale.show(t("more to {digit}", { digit: one }), t("equal"), t("more to {digit}", { digit: two }));
     getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
       placesText.textContent = t("Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); {strong} of them have at least half the full color, and these choose it in {clear}.",
         { pairs, share: percent(right, squares), strong: percent(clear, squares), clear: percent(clearRight, clear) });

@@ -54,6 +54,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
   scrambleButton.dataset.tour = "scramble";
   const removeButton = button(t("Remove"), () => setObjects(objects.filter((each) => each !== board.selected)));
   const hint = h("p", { class: "soft small" });
+  const looseText = h("p", { class: "soft small", hidden: true });
   const scores = createSceneScores(types, groups, listText);
   const counts = createWholeCounts(world);
 
@@ -75,7 +76,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
             h("span", { class: "key vote-key" }, t("to the middle of the whole that it predicts")),
             h("span", { class: "key loose-key" }, t("part of no whole")),
             h("span", {}, t("Dots close together: the parts agree."))),
-          board.element,
+          board.element, looseText,
           h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row selected" }, hint, removeButton),
           h("div", { class: "row presets" }, h("span", { class: "small soft" }, t("Scenes")),
             Object.entries(presets).map(([name, text]) => button(t(name), () => setObjects(parseScene(text)))))))),
@@ -229,14 +230,18 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
 
   function showFound() {
     const { parts, wholes } = response;
+    const predicted = new Set(); // types that loose parts point to
     const votes = parts.flatMap((part, index) => {
       const kind = part.whole < 0 ? typeNear(part.pose) : wholes[part.whole].kind;
       if (kind < 0) return [];
+      if (part.whole < 0) predicted.add(kind);
       const [x1, y1, x2, y2] = [part.pose[2], part.pose[3], part.votes[kind][2], part.votes[kind][3]];
       return svg("g", { class: "vote", "data-part": index, "data-whole": part.whole },
         svg("g", { transform: matrix(part.votes[kind]) }, art.wholeOutline(types[kind].parts)),
         svg("line", { x1, y1, x2, y2 }), svg("circle", { cx: x2, cy: y2, r: 0.022 }));
     });
+    looseText.hidden = !predicted.size;
+    looseText.textContent = t("Lines from parts of no whole: to where each of them predicts the whole that it was taken from: {names}.", { names: listText([...predicted].map((kind) => t(types[kind].name))) });
     const shown = parts.map((part, index) => art.outline(part.kind, {
       class: part.whole < 0 ? "seen loose" : "seen", transform: matrix(part.pose), "data-part": index, "data-whole": part.whole,
     }));

@@ -40,8 +40,8 @@ export function createTwins() {
     h("div", { class: "w12 twins-head result" }, heading, lesson,
       h("p", { class: "soft" }, t("The four networks differ only in the routing and in the poses that it works with. Each picture has the three digits that its network ranks highest. Each routing measures agreement in its own way: compare the rows of one picture, not the numbers of two pictures."))),
     card("w12 result twins-card", t("What differs"), t("what the answer gets, in times an equal share"), headline.element, chart.element, player.element),
-    ...cards.map(({ name, measure, verdict, sends, strips, network }) =>
-      card("w6 result twin", name, null, verdict.element, sends, measure, strips.element, network.element)),
+    ...cards.map(({ name, measure, verdict, sends, strips, network }, index) =>
+      card("w6 result twin", name, index === 0 ? t("the small network above, beside its twins") : null, verdict.element, sends, measure, strips.element, network.element)),
   ];
 
   function load(response) {

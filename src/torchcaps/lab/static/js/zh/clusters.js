@@ -52,4 +52,5 @@ export default {
   "Point: one vote, darker where several overlap; color and shape: its capsule": "点：一张投票，重叠处颜色更深；颜色和形状：它所属的胶囊",
   "Ellipse: one standard deviation of a capsule's votes; dashed: two": "椭圆：胶囊所得投票的一倍标准差；虚线：两倍",
   "The code is that of EM and k-means routing. In a network, votes have more than two numbers, and a part makes another vote for each parent; here its vote is the same for all. The networks of this lab route in at most 3 iterations and were trained with that many; here nothing is trained, and the fit may get better for longer.": "这里运行的就是 EM 路由和 k-means 路由的代码。网络中的投票不止两个数，而且一个部件对每个上层胶囊投不同的票；这里它对所有胶囊投同一票。本实验室的网络最多做 3 次路由迭代，训练时也是如此；这里没有训练，更多次迭代后拟合仍可能变好。",
+  "Not shown: the activation of a capsule. In EM routing, votes that lie close together raise it, more of them more; how close is learned. k-means routing takes the squashed length of their sum.": "此处不显示胶囊的激活值。在 EM 路由中，彼此靠近的票会提高它，票越多提高越多；多近才算靠近由训练学得。k-means 路由取投票之和经压缩后的长度。",
 };

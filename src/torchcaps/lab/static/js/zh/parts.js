@@ -92,4 +92,5 @@ export default {
   "The two networks": "两个网络",
   "Both errors were measured on the same pictures of one whole: size {low} to {high}, at most {far} off the middle, any angle. An error: another type has the highest score.": "两个错误率在相同的图片上测得，每张只有一个整体：大小 {low} 到 {high}，离中心最多 {far}，角度任意。错误：得分最高的是另一个类型。",
   "Wholes side by side can make a group: a house with a boat on its right is a harbor.": "并排的整体可以构成组合：房子右边有一条船，就是港口。",
+  "Lines from parts of no whole: to where each of them predicts the whole that it was taken from: {names}.": "从不属于任何整体的部件引出的线：指向该部件预测的、它原来所属整体的位置：{names}。",
 };

@@ -69,4 +69,5 @@ export default {
   "activation {activation}, {lead} above the next digit": "激活值 {activation}，比第二名高 {lead}",
   "The median part sends {typical} % to its favorite digit. {digit} is the favorite of {count} of the {parts} parts and gets {gets} times an equal share.": "按中位数，一个部件把 {typical} % 送给它最偏向的数字。{parts} 个部件中有 {count} 个最偏向 {digit}，它得到均分的 {gets} 倍。",
   "The median part sends {typical} % to its favorite digit. {digit} is the favorite of {count} of the {parts} parts, which have {weight} % of all activation, and gets {gets} times an equal share.": "按中位数，一个部件把 {typical} % 送给它最偏向的数字。{parts} 个部件中有 {count} 个最偏向 {digit}，它们占全部激活值的 {weight} %；它得到均分的 {gets} 倍。",
+  "the small network above, beside its twins": "即上方的小网络，与它的孪生网络并列",
 };
