@@ -67,7 +67,7 @@ export function create(stage) {
     h("div", { class: "w12 toolbar" }, h("span", { class: "small soft" }, t("Method")), kind.element, description),
     card("w8 wide-first plane-card", t("Votes and parent capsules"), t("click to add a vote"), h("div", { class: "row between" }, verdict.element, player.element), happened, plane.element, legend,
       h("p", { class: "small soft" }, t("Spread of a capsule: the mean distance of its votes from its cross, where the plane is {width} wide. The smaller, the better they agree.", { width: numberText(SIZE[0]) })), list, wide,
-      h("p", { class: "soft small" }, t("Not shown: the activation of a capsule. In EM routing, votes that lie close together raise it, more of them more; how close is learned. k-means routing takes the squashed length of their sum.")),
+      h("p", { class: "soft small" }, t("Not shown: the activation of a capsule. In EM routing, votes that lie close together raise it, and more of them raise it more; how close is learned. k-means routing takes the squashed length of their sum.")),
       h("p", { class: "soft small" }, t("The code is that of EM and k-means routing. In a network, votes have more than two numbers, and a part makes another vote for each parent; here its vote is the same for all. The networks of this lab route in at most 3 iterations and were trained with that many; here nothing is trained, and the fit may get better for longer."))),
     card("w4 wide-first", t("Settings"), null,
       clusters.element, sigma.element, iterations.element,
@@ -222,8 +222,8 @@ export function describeWide(spreads, kind) {
   const known = spreads.filter((spread) => spread !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
   if (known.length < 2 || kind === "kmeans" || kind === "fixed" || !(high >= WIDE * low) || low < 0.005) return "";
-  return t("Capsule {wide} has a wide ellipse because it takes the votes that lie far apart: its spread is {times} times that of capsule {narrow}, whose votes agree.", {
-    wide: spreads.indexOf(high) + 1, narrow: spreads.indexOf(low) + 1, times: (high / low).toFixed(1),
+  return t("Capsule {wide} has a wide ellipse because it takes the votes that lie far apart: its spread is {times} times that of capsule {narrow}, whose votes lie closer together.", {
+    wide: spreads.indexOf(high) + 1, narrow: spreads.indexOf(low) + 1, times: (spreadText(high) / spreadText(low)).toFixed(1), // as they are shown
   });
 }
 

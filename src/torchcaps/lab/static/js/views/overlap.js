@@ -103,7 +103,7 @@ export async function create(stage) {
     places.caption(t("Which places send more to {one}, which to {two}", { one, two }));
     scale.show(t("more to {digit}", { digit: one }), t("equal"), t("more to {digit}", { digit: two }));
     getCached("api/differences").then(({ places: { pairs, squares, right, clear, clear_right: clearRight } }) => {
-      placesText.textContent = t("Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); {strong} of them have at least half the full color, and these choose it in {clear}.",
+      placesText.textContent = t("Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); the {strong} of them with at least half the full color choose it in {clear}.",
         { pairs, share: percent(right, squares), strong: percent(clear, squares), clear: percent(clearRight, clear) });
     }, () => {});
   }

@@ -11,9 +11,9 @@ import { createHowOften } from "./how_often.js";
 export function createWholeCounts(world) {
   const counted = getCached("api/differences").then(({ wholes }) => wholes[world]);
   const rates = createHowOften(({ wholes: { [world]: { scrambled, intact } } }) => t(
-    "Of {count} scrambled wholes, the capsules find no whole in {none}; the CNN cannot answer that there is none, and one of its scores is 0.5 or more in {high}. Of {intact} intact ones, the capsules find no whole in {missed}.", {
+    "Of {count} scrambled wholes, the capsules find no whole in {none}; the CNN cannot answer that there is none, and one of its scores is 0.5 or more in {high}. Of {intact} intact ones, the capsules find a whole in {found}.", {
       count: formatNumber(scrambled.count), none: formatNumber(scrambled.both + scrambled.capsules), high: formatNumber(scrambled.capsules + scrambled.neither),
-      intact: formatNumber(intact.count), missed: formatNumber(intact.cnn + intact.neither),
+      intact: formatNumber(intact.count), found: formatNumber(intact.both + intact.capsules),
     }));
   rates.show(false);
   const metrics = (key) => counted.then(({ named }) => ({ count: named.count, error: 1 - (named.both + named[key]) / named.count }));

@@ -47,10 +47,10 @@ export default {
   "capsule {number}": "胶囊 {number}",
   "capsule {number}: {size} votes, spread {spread}": "胶囊 {number}：{size} 票，离散程度 {spread}",
   "Spread of a capsule: the mean distance of its votes from its cross, where the plane is {width} wide. The smaller, the better they agree.": "胶囊的离散程度：其投票到十字的平均距离，平面宽为 {width}。越小，投票越一致。",
-  "Capsule {wide} has a wide ellipse because it takes the votes that lie far apart: its spread is {times} times that of capsule {narrow}, whose votes agree.": "胶囊 {wide} 的椭圆很大，因为它收下了彼此相距较远的投票：它的离散程度是胶囊 {narrow} 的 {times} 倍，而后者的投票是一致的。",
+  "Capsule {wide} has a wide ellipse because it takes the votes that lie far apart: its spread is {times} times that of capsule {narrow}, whose votes lie closer together.": "胶囊 {wide} 的椭圆很大，因为它收下了彼此相距较远的投票：它的离散程度是胶囊 {narrow} 的 {times} 倍，而后者的投票更集中。",
   "EM repeats two steps. E step: each vote is shared among the capsules. M step: each capsule is fitted to its votes.": "EM 重复两个步骤。E 步：把每张投票分给各个胶囊。M 步：用分到的投票拟合每个胶囊。",
   "Point: one vote, darker where several overlap; color and shape: its capsule": "点：一张投票，重叠处颜色更深；颜色和形状：它所属的胶囊",
   "Ellipse: one standard deviation of a capsule's votes; dashed: two": "椭圆：胶囊所得投票的一倍标准差；虚线：两倍",
   "The code is that of EM and k-means routing. In a network, votes have more than two numbers, and a part makes another vote for each parent; here its vote is the same for all. The networks of this lab route in at most 3 iterations and were trained with that many; here nothing is trained, and the fit may get better for longer.": "这里运行的就是 EM 路由和 k-means 路由的代码。网络中的投票不止两个数，而且一个部件对每个上层胶囊投不同的票；这里它对所有胶囊投同一票。本实验室的网络最多做 3 次路由迭代，训练时也是如此；这里没有训练，更多次迭代后拟合仍可能变好。",
-  "Not shown: the activation of a capsule. In EM routing, votes that lie close together raise it, more of them more; how close is learned. k-means routing takes the squashed length of their sum.": "此处不显示胶囊的激活值。在 EM 路由中，彼此靠近的票会提高它，票越多提高越多；多近才算靠近由训练学得。k-means 路由取投票之和经压缩后的长度。",
+  "Not shown: the activation of a capsule. In EM routing, votes that lie close together raise it, and more of them raise it more; how close is learned. k-means routing takes the squashed length of their sum.": "此处不显示胶囊的激活值。在 EM 路由中，彼此靠近的票会提高它，票越多提高越多；多近才算靠近由训练学得。k-means 路由取投票之和经压缩后的长度。",
 };

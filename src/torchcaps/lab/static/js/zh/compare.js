@@ -37,7 +37,7 @@ export default {
   "recipe {name}": "配方 {name}",
   "Of {count} test digits, {attack} with ε = {epsilon} changes the answer of both networks for {both}, of the capsules alone for {capsules}, of the CNN alone for {cnn}, and of neither for {neither}.": "在 {count} 个测试数字上，ε = {epsilon} 的 {attack} 使两个网络的答案都改变的有 {both} 个，只改变胶囊网络的有 {capsules} 个，只改变 CNN 的有 {cnn} 个，都不改变的有 {neither} 个。",
   "Toy": "玩具",
-  "Two networks get the same image: at first the capsules and the CNN of Attack, of about equal size. A capsule network with a decoder, such as that of Draw, also draws the image again, from the capsule of its answer alone. Each card says what its scores are. An attack changes the image for each network with its own gradient.": "两个网络得到同一张图像：打开时是“攻击”页的胶囊网络和 CNN，两者大小相近。带解码器的胶囊网络（例如“手写”页面的网络）还会只凭答案所属的胶囊把图像重新画出来。每张卡片都注明了自己的得分是什么。攻击时，每个网络的图像按它自己的梯度修改。",
+  "Two networks start from the same image, and an attack changes it for each of them with its own gradient. The view opens with the networks of Attack, which have about equal size. Each card says what its scores are. A capsule network with a decoder, such as that of Draw, also draws the image again, from the capsule of its answer alone.": "两个网络从同一张图像开始，攻击按每个网络自己的梯度修改它。打开时是“攻击”页的两个网络，大小相近。每张卡片都注明了自己的得分是什么。带解码器的胶囊网络（例如“手写”页面的网络）还会只凭答案所属的胶囊把图像重新画出来。",
   "Parameters: {one} and {two}.": "参数量：{one}和{two}。",
   "One network is {factor} times as large as the other: a difference may come from that.": "一个网络的大小是另一个的 {factor} 倍：差别可能由此而来。",
 };

@@ -37,7 +37,7 @@ export default {
   "On {count} test pairs, the capsules have {capsules} errors and the CNN {cnn}. An error: not both digits are named correctly. Only the capsules also draw each digit.": "在 {count} 对测试数字上，胶囊网络的错误率为 {capsules}，CNN 为 {cnn}；两个数字没有都认对即算错误。只有胶囊网络还能画出每个数字。",
   "Of {count} random pairs, both networks name both digits correctly in {both}, only one does in {one} (capsules {capsules}, CNN {cnn}), and neither in {neither}.": "在 {count} 对随机数字中，两个网络都认对的有 {both} 对，只有一个网络认对的有 {one} 对（胶囊网络 {capsules} 对，CNN {cnn} 对），都没认对的有 {neither} 对。",
   "Difference, as a share of the largest": "差别，相对于最大的差别",
-  "Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); {strong} of them have at least half the full color, and these choose it in {clear}.": "颜色表示一个位置送给哪个数字更多。颜色最深处是这张图中最大的差别，颜色减半表示差别为它的四分之一。在胶囊网络认对的 {pairs} 对随机数字中，只落在一个数字笔画上的位置有 {share} 选对该数字（随机水平为 50 %）；其中 {strong} 的颜色达到一半以上，它们选对的有 {clear}。",
+  "Color: the digit that a place sends more to. Full color: the largest difference in this picture; half the color: a quarter of it. In the {pairs} random pairs that the capsules name correctly, places on ink of one digit alone choose it in {share} of cases (chance: 50 %); the {strong} of them with at least half the full color choose it in {clear}.": "颜色表示一个位置送给哪个数字更多。颜色最深处是这张图中最大的差别，颜色减半表示差别为它的四分之一。在胶囊网络认对的 {pairs} 对随机数字中，只落在一个数字笔画上的位置有 {share} 选对该数字（随机水平为 50 %）；其中 {strong} 的颜色达到一半以上，它们选对的有 {clear}。",
   "more to {digit}": "更多送往 {digit}",
   "equal": "相等",
 };
