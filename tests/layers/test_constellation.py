@@ -398,3 +398,17 @@ def test_wrong_options_are_named(options: dict[str, Any], says: str) -> None:
     for bad in ({"limit": 0}, {"limit": 1, "starts": 0}, {"limit": 1, "threshold": math.nan}):
         with pytest.raises(ValueError, match=r"limit|starts|threshold"):
             ConstellationCaps(2, 3).parse(Instances(*GOOD), **bad)
+
+
+@given(st.integers(0, 10**6))
+@FEW
+def test_searches_that_begin_with_a_rejected_whole_find_nothing_more(seed: int) -> None:
+    """All searches, as a traced program does them, against those that are worth it."""
+    torch.manual_seed(seed)
+    layer, parts = small(children=6)
+    layer.log_background = -9.0  # so that some wholes are accepted
+    for threshold in (-12.0, 0.0, 2.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("torchcaps.layers.constellation.can_read", lambda values: False)
+            every = layer.parse(parts, 3, threshold=threshold)
+        torch.testing.assert_close(layer.parse(parts, 3, threshold=threshold), every)

@@ -214,7 +214,9 @@ class ConstellationCaps(nn.Module):
                 # [B, S]: first each of the best proposals, later the best one.
                 if number == 0:
                     best, index = score[:, 0].topk(starts)
-                    if can_read(best):  # a search whose first proposal is rejected finds what the best one finds
+                    # A search whose first proposal is rejected does as the best one does, a round later: with
+                    # scores above 0, its total is not higher.
+                    if threshold >= 0 and can_read(best):
                         starts = max(1, int((best > threshold).sum(1).max()))
                         best, index = best[:, :starts], index[:, :starts]
                     free = free.repeat(1, starts, 1)
@@ -354,7 +356,7 @@ class ConstellationCaps(nn.Module):
         error = self._sigma().movedim(1, 0)[slots].transpose(2, 3) * place[..., :2].norm(dim=-1)
         weight = member * free.unsqueeze(2).clamp(min=_MIN_ACTIVATION) / error.square()
         parts = pose[:, None, None].expand_as(place)
-        fitted = _least_squares(place.flatten(2, 3), parts.flatten(2, 3), weight.flatten(2))
+        fitted = _SPACE.fit(place.flatten(2, 3), parts.flatten(2, 3), weight.flatten(2))
         return _Round(whole, fitted, fit.new_zeros(index.shape), member.any(2))
 
 
@@ -364,31 +366,6 @@ def _inverse(pose: Tensor) -> Tensor:
     square = (a * a + b * b).clamp(min=_MIN_SQUARE)
     a, b = a / square, -b / square
     return torch.stack([a, b, b * y - a * x, -b * x - a * y], -1)
-
-
-def _least_squares(place: Tensor, pose: Tensor, weight: Tensor) -> Tensor:
-    """The similarity P that makes the weighted sum of |pose - P @ place|² smallest.
-
-    Args:
-        place: similarities `[..., N, 4]`.
-        pose: similarities `[..., N, 4]`.
-        weight: `[..., N]`, not all 0.
-
-    Returns:
-        `[..., 4]`.
-    """
-    weight = (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)
-    middle, target = (weight * place[..., 2:]).sum(-2), (weight * pose[..., 2:]).sum(-2)
-    # As complex numbers, a + i b and x + i y: 2 N equations p·u = z for p = a + i b of the result.
-    u = torch.cat([place[..., :2], place[..., 2:] - middle.unsqueeze(-2)], -2)
-    z = torch.cat([pose[..., :2], pose[..., 2:] - target.unsqueeze(-2)], -2)
-    weight = torch.cat([weight, weight], -2)
-    square = (weight * u.square()).sum((-1, -2)).clamp(min=_MIN_SQUARE)
-    a = (weight * u * z).sum((-1, -2)) / square
-    b = (weight.squeeze(-1) * (u[..., 0] * z[..., 1] - u[..., 1] * z[..., 0])).sum(-1) / square
-    x = target[..., 0] - a * middle[..., 0] + b * middle[..., 1]
-    y = target[..., 1] - b * middle[..., 0] - a * middle[..., 1]
-    return torch.stack([a, b, x, y], -1)
 
 
 class _Round(NamedTuple):

@@ -79,6 +79,35 @@ class SimilarityPose(PoseSpace):
         a, b = a / square, -b / square
         return torch.stack([a, b, b * y - a * x, -b * x - a * y], -1)
 
+    @staticmethod
+    def fit(place: Tensor, pose: Tensor, weight: Tensor) -> Tensor:
+        """The pose P that makes the weighted sum of |pose - P @ place|² smallest.
+
+        >>> place = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+        >>> SimilarityPose.fit(place, 2 * place, torch.ones(2))
+        tensor([2., 0., 0., 0.])
+
+        Args:
+            place: `[..., N, 4]`.
+            pose: `[..., N, 4]`.
+            weight: `[..., N]`, not all 0.
+
+        Returns:
+            `[..., 4]`.
+        """
+        weight = (weight / weight.sum(-1, keepdim=True)).unsqueeze(-1)
+        middle, target = (weight * place[..., 2:]).sum(-2), (weight * pose[..., 2:]).sum(-2)
+        # As complex numbers, a + i b and x + i y: 2 N equations p·u = z for p = a + i b of the result.
+        u = torch.cat([place[..., :2], place[..., 2:] - middle.unsqueeze(-2)], -2)
+        z = torch.cat([pose[..., :2], pose[..., 2:] - target.unsqueeze(-2)], -2)
+        weight = torch.cat([weight, weight], -2)
+        square = (weight * u.square()).sum((-1, -2)).clamp(min=1e-8)
+        a = (weight * u * z).sum((-1, -2)) / square
+        b = (weight.squeeze(-1) * (u[..., 0] * z[..., 1] - u[..., 1] * z[..., 0])).sum(-1) / square
+        x = target[..., 0] - a * middle[..., 0] + b * middle[..., 1]
+        y = target[..., 1] - b * middle[..., 0] - a * middle[..., 1]
+        return torch.stack([a, b, x, y], -1)
+
     @property
     def weight_shape(self) -> tuple[int]:
         """`[4]`."""

@@ -230,9 +230,7 @@ def kept(instances: Instances) -> Kept:
     return Kept(rows, {row[0]: index for index, row in enumerate(rows)})
 
 
-def expected_wholes(
-    proposals: Proposals, found: ParsedImage, numbers: list[int]
-) -> list[list[list[float]]]:
+def expected_wholes(proposals: Proposals, found: ParsedImage, numbers: list[int]) -> list[list[list[float]]]:
     """The pose of the whole of each type that each of these parts expects, `[parts, types, 4]`.
 
     Of its roles in a type, a part takes the one with the best score; in the whole that it belongs to, the one
