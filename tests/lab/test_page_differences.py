@@ -181,7 +181,7 @@ def test_the_rates_over_many_scenes_are_named(visit: Visit, world: str) -> None:
         "0.5",
         f"{scrambled['capsules'] + scrambled['neither']:,}",
         f"{intact['count']:,}",
-        f"{intact['cnn'] + intact['neither']:,}",
+        f"{intact['both'] + intact['capsules']:,}",
     ]
     networks = view.get_by_role("region", name="The two networks")
     (low, high), far = counts["scale"], counts["offset"][1]

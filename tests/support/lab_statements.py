@@ -92,7 +92,7 @@ FACTS = {
     "What this shows: ": "test_the_lesson_of_the_twins_holds",
     "The capsules are right more often in": "test_the_accuracy_around_the_ring_has_counts_and_confidence",
     "They have {share}": "test_the_accuracy_around_the_ring_has_counts_and_confidence",
-    "Parts agree if their dots": "test_the_wholes_that_parts_predict_agree",
+    "Dots, angles and sizes close": "test_the_wholes_that_parts_predict_agree",
     "It learned parts from": "test_the_capsules_learn_from_loose_parts_and_single_wholes",
     "Rows: the three digits": "test_rows_are_the_best_digits_and_lines_are_weighted_means",
     "The code is that of EM and k-means": "test_the_networks_of_the_lab_route_in_at_most_3_iterations",

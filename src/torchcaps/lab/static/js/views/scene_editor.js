@@ -75,7 +75,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
             h("span", { class: "key found-key" }, t("part that was found")),
             h("span", { class: "key vote-key" }, t("to the middle of the whole that it predicts")),
             h("span", { class: "key loose-key" }, t("part of no whole")),
-            h("span", {}, t("Parts agree if their dots, and the angles and sizes that they predict, are close."))),
+            h("span", {}, t("Dots, angles and sizes close together: the parts agree."))),
           board.element, looseText,
           h("div", { class: "pair" }, angle.element, scale.element), h("div", { class: "row selected" }, hint, removeButton),
           h("div", { class: "row presets" }, h("span", { class: "small soft" }, t("Scenes")),

@@ -41,7 +41,7 @@ export default {
   "Separate two digits": "分开两个数字",
   "Drag the digits over each other. The two longest capsules are the network's answer, and each of them draws its own reconstruction, in its own color.": "把两个数字拖到一起。最长的两个胶囊就是网络的答案，它们各自用自己的颜色画出重构。",
   "Watch the votes agree": "看投票如何达成一致",
-  "Drag, turn and scale the shapes. The network sees the picture only: it finds the parts, and each part predicts its whole. *Scramble* puts the parts of a whole together in a wrong way; then *Put together* puts them right again.": "拖动、旋转、缩放这些形状。网络只看到图片：它先找出部件，每个部件再预测自己所属的整体。*打乱*会把一个整体的部件以错误的方式拼在一起；之后*恢复原样*会把它们拼回去。",
+  "Drag, turn and scale the shapes. The network sees the picture only: it finds the parts, and each part predicts its whole. *Scramble* puts the parts of a whole together in a wrong way; *Put together* undoes it.": "拖动、旋转、缩放这些形状。网络只看到图片：它先找出部件，每个部件再预测自己所属的整体。*打乱*会把一个整体的部件以错误的方式拼在一起；*恢复原样*可以撤销。",
   "Routing as clustering": "把路由看作聚类",
   "Attack a network": "攻击一个网络",
   "There is no drawing yet. ": "还没有手写内容。",

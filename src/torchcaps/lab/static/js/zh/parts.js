@@ -24,7 +24,7 @@ export default {
   "part that was found": "找到的部件",
   "to the middle of the whole that it predicts": "指向它所预测的整体的中心",
   "part of no whole": "不属于任何整体的部件",
-  "Parts agree if their dots, and the angles and sizes that they predict, are close.": "圆点靠近，且预测的角度和大小也接近，部件就意见一致。",
+  "Dots, angles and sizes close together: the parts agree.": "圆点、角度和大小都接近，部件就意见一致。",
   "What the capsules found": "胶囊网络找到了什么",
   "point at a part: the whole that it predicts, dashed": "指向一个部件：虚线是它所预测的整体",
   "no whole": "没有整体",
