@@ -123,9 +123,10 @@ def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
     groups = Kept([], {}) if found.groups is None else kept(found.groups.wholes)
     group_of = [] if found.groups is None else found.groups.parent[0].tolist()
     belongs = found.wholes.parent[0].tolist()
+    kinds, poses, presences = (values[0].tolist() for values in found.parts)
     part_numbers = [
         number
-        for number, presence in enumerate(found.parts.activation[0].tolist())
+        for number, presence in enumerate(presences)
         if presence > 0 and (presence >= THRESHOLD or belongs[number] in wholes.row_of)
     ]
     proposals = propose_more(network.model, found)
@@ -135,10 +136,10 @@ def read(store: ModelStore, request: PartsRequest) -> PartsResponse:
         pixels=base64.b64encode((image[0, 0] * 255).round().to(torch.uint8).numpy().tobytes()).decode(),
         parts=[
             FoundPart(
-                name=world.part_names[int(found.parts.kind[0, number])],
-                kind=int(found.parts.kind[0, number]),
-                presence=round(float(found.parts.activation[0, number]), 4),
-                pose=to_list(found.parts.pose[0, number]),
+                name=world.part_names[kinds[number]],
+                kind=kinds[number],
+                presence=round(presences[number], 4),
+                pose=[round(value, 4) for value in poses[number]],
                 whole=wholes.row_of.get(belongs[number], -1),
                 votes=vote,
             )
@@ -222,9 +223,10 @@ class Kept(NamedTuple):
 
 def kept(instances: Instances) -> Kept:
     """The present instances of the first sample."""
+    kinds, poses, presences = (values[0].tolist() for values in instances)
     rows = [
-        (number, int(instances.kind[0, number]), round(presence, 4), to_list(instances.pose[0, number]))
-        for number, presence in enumerate(instances.activation[0].tolist())
+        (number, kind, round(presence, 4), [round(value, 4) for value in pose])
+        for number, (kind, pose, presence) in enumerate(zip(kinds, poses, presences))
         if presence >= THRESHOLD
     ]
     return Kept(rows, {row[0]: index for index, row in enumerate(rows)})

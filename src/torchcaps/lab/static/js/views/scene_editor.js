@@ -5,7 +5,7 @@ import { button, card, h, svg } from "../core/dom.js";
 import { createNotice } from "../core/feedback.js";
 import { t } from "../core/i18n.js";
 import { between, degrees, matrix, scaleOf, turnText } from "../core/similarity.js";
-import { createImage, figure, gray } from "../widgets/canvas_image.js";
+import { createImage, figure, grayBytes } from "../widgets/canvas_image.js";
 import { createParseTree } from "../widgets/parse_tree.js";
 import { createBoard, partsOf } from "../widgets/scene_board.js";
 import { createArt } from "../widgets/shape_art.js";
@@ -88,7 +88,7 @@ export async function createSceneEditor(panel, world, about, scene, onScene) {
 
   const query = latestOnly("api/parts", panel, (next) => {
     response = next;
-    input.draw(gray(decode(next)));
+    input.draw(grayBytes(next.pixels, next.size));
     tree.show(next);
     showFound();
     scores.show(next, objects);
@@ -305,13 +305,6 @@ function exportRow(level, { name, presence, pose }, owner) {
 
 function rounded(value) {
   return Number(value.toFixed(3));
-}
-
-// Bytes row by row, in base64, as rows of numbers from 0 to 1.
-function decode({ pixels, size }) {
-  const bytes = atob(pixels);
-  return Array.from({ length: size }, (_row, y) =>
-    Array.from({ length: size }, (_column, x) => bytes.charCodeAt(y * size + x) / 255));
 }
 
 function listText(names) {

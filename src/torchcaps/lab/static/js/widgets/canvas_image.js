@@ -1,5 +1,5 @@
 // Draws grids of numbers as scaled images. A painter is a function () -> { width, height, at(x, y) -> rgb };
-// it is called again when the theme changes.
+// it is called again when the theme changes. In place of at, fill(data) may write the bytes r, g, b, a of all pixels.
 
 import { color, mix, onTheme } from "../core/palette.js";
 import { h } from "../core/dom.js";
@@ -17,6 +17,21 @@ export function ink(pixels) {
 // A photograph: 0 is black and 1 is white in both themes.
 export function gray(pixels) {
   return () => grid(pixels, (x, y) => Array(3).fill(255 * pixels[y][x]));
+}
+
+// The same for a square of bytes in base64, row by row: without an array for each pixel, for a picture that follows a drag.
+export function grayBytes(text, size) {
+  const bytes = atob(text);
+  const fill = (data) => {
+    for (let pixel = 0, i = 0; pixel < bytes.length; pixel += 1, i += 4) {
+      const value = bytes.charCodeAt(pixel);
+      data[i] = value;
+      data[i + 1] = value;
+      data[i + 2] = value;
+      data[i + 3] = 255;
+    }
+  };
+  return () => ({ width: size, height: size, fill });
 }
 
 // -1 is the color for less, 0 is paper, 1 is the color for more.
@@ -45,6 +60,18 @@ function grid(pixels, at) {
 // is a dark frame, double to be told from what is drawn, with paper around it.
 export const DOUBLE_FRAME = [["paper", 13], ["ink", 9], ["paper", 3]];
 
+function fillEach({ width, height, at }, data) {
+  for (let y = 0, i = 0; y < height; y += 1) {
+    for (let x = 0; x < width; x += 1, i += 4) {
+      const rgb = at(x, y);
+      data[i] = rgb[0];
+      data[i + 1] = rgb[1];
+      data[i + 2] = rgb[2];
+      data[i + 3] = 255;
+    }
+  }
+}
+
 // Fills a rectangle of a 2-D context.
 export function paint(context, painter, [left, top, width, height], smooth = true) {
   const source = painter();
@@ -52,15 +79,8 @@ export function paint(context, painter, [left, top, width, height], smooth = tru
   scratch.height = source.height;
   const small = scratch.getContext("2d", { willReadFrequently: true });
   const data = small.createImageData(source.width, source.height);
-  for (let y = 0, i = 0; y < source.height; y += 1) {
-    for (let x = 0; x < source.width; x += 1, i += 4) {
-      const rgb = source.at(x, y);
-      data.data[i] = rgb[0];
-      data.data[i + 1] = rgb[1];
-      data.data[i + 2] = rgb[2];
-      data.data[i + 3] = 255;
-    }
-  }
+  if (source.fill) source.fill(data.data);
+  else fillEach(source, data.data);
   small.putImageData(data, 0, 0);
   context.imageSmoothingEnabled = smooth;
   context.imageSmoothingQuality = "high";
