@@ -8,7 +8,7 @@ from typing import Any
 
 import torchcaps
 from torchcaps.errors import RunError
-from torchcaps.experiments.framework.formatting import Spread, cell_from_json, format_cell, needed_decimals
+from torchcaps.experiments.framework.formatting import cell_from_json, format_cell, needed_decimals
 from torchcaps.experiments.framework.seeds import FEWEST, code_digest
 from torchcaps.experiments.framework.storage import read_json, write_json
 from torchcaps.experiments.framework.study import Claim
@@ -111,10 +111,9 @@ def has_same_settings(claim: Claim, seeds: int, table: dict[str, Any]) -> bool:
 def marked_rows(tables: Sequence[dict[str, Any]]) -> list[str]:
     """The marked rows of tables that are published numbers, as text.
 
-    A row with a deviation is marked for another reason: it was measured here, with several seeds.
+    Such a row names its paper. Others are marked for another reason: they were measured here, like a ceiling.
 
-    >>> measured = {"mean": 2.0, "sd": 0.5, "values": [1.5, 2.5]}
-    >>> rows = [["ours", 3.0, 4], ["paper: CNN", 5.2, None], ["ceiling", measured, 4]]
+    >>> rows = [["ours", 3.0, 4], ["paper: CNN", 5.2, None], ["ceiling", 0.0, 4]]
     >>> marked_rows([{"columns": ["network", "error (%)", "epochs"], "rows": rows, "marked": [1, 2]}])
     ['paper: CNN: error 5.2 %']
     """
@@ -122,7 +121,7 @@ def marked_rows(tables: Sequence[dict[str, Any]]) -> list[str]:
     for table in tables:
         for number in table["marked"]:
             name, *cells = map(cell_from_json, table["rows"][number])
-            if any(isinstance(cell, Spread) for cell in cells):
+            if "paper" not in name:
                 continue
             known = [
                 column_text(column, cell)
