@@ -11,16 +11,21 @@ from torchcaps.lab.model_store import ModelStore
 from torchcaps.lab.views import attack, overlap
 
 
-def test_the_scores_of_the_cnn_add_up_to_1(store: ModelStore) -> None:
-    """ "The scores add up to 1, so two equal scores have at most 0.5 each"."""
-    images = [np.zeros((36, 36)) for _ in range(COUNT)]
-    for image, one, two in zip(images, digits(), reversed(digits())):
+def overlapping_digits() -> list[schemas.OverlapRequest]:
+    """Every digit with another one over it, 8 pixels to the lower right."""
+    requests = []
+    for one, two in zip(digits(), reversed(digits())):
+        image = np.zeros((36, 36))
         image[:28, :28] += one.image
         image[8:, 8:] += two.image
-    sums = [
-        sum(overlap.recognize(store, schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())).cnn.scores)
-        for image in images
-    ]
+        requests.append(schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist()))
+    assert len(requests) == COUNT
+    return requests
+
+
+def test_the_scores_of_the_cnn_add_up_to_1(store: ModelStore) -> None:
+    """ "The scores add up to 1, so two equal scores have at most 0.5 each"."""
+    sums = [sum(overlap.recognize(store, request).cnn.scores) for request in overlapping_digits()]
     np.testing.assert_allclose(sums, 1, atol=1e-3)
 
 
@@ -62,13 +67,8 @@ def test_an_attack_changes_no_pixel_by_more_than_epsilon(store: ModelStore, meth
 def test_each_capsule_draws_its_own_digit(store: ModelStore) -> None:
     """ "The two longest capsules are the network's answer, and each of them draws its own reconstruction"."""
     different = 0
-    for one, two in zip(digits(), reversed(digits())):
-        image = np.zeros((36, 36))
-        image[:28, :28] += one.image
-        image[8:, 8:] += two.image
-        answer = overlap.recognize(
-            store, schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())
-        ).capsules
+    for request in overlapping_digits():
+        answer = overlap.recognize(store, request).capsules
         assert sorted(answer.best) == sorted(np.argsort(answer.lengths)[-2:].tolist())
         first, second = (np.array(each) for each in answer.reconstructions)
         different += np.abs(first - second).max() > 0.3
@@ -119,11 +119,7 @@ def test_the_toys_of_the_curves_were_not_used_in_training() -> None:
 def test_the_full_color_is_the_largest_difference(store: ModelStore) -> None:
     """ "Full color: the largest difference in this picture"; the page shows the square root."""
     largest = 0
-    for one, two in zip(digits(), reversed(digits())):
-        image = np.zeros((36, 36))
-        image[:28, :28] += one.image
-        image[8:, 8:] += two.image
-        request = schemas.OverlapRequest(image=np.clip(image, 0, 1).tolist())
+    for request in overlapping_digits():
         lead = overlap.recognize(store, request).capsules.lead
         largest += np.abs(lead).max() == pytest.approx(1)
     assert largest == COUNT

@@ -74,7 +74,7 @@ const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as 
 // Returns a function that posts a body. At most `most` requests are pending at a time; of the bodies posted meanwhile
 // only the newest is sent. Requests are repeated while the server does not respond. The next request is sent before a
 // response is shown, so that the server computes while the page draws. With two pending requests the server need not
-// wait for a page that is busy drawing, but what is shown is older: only for requests that take less than a frame or two.
+// wait for a page that is busy drawing, but what is shown is older: use it for short requests only.
 // onResponse(response, body); onMissing(message or null) reports missing weights.
 export function latestOnly(path, stage, onResponse, onMissing = () => {}, most = 1) {
   const pending = []; // promises, the oldest first
