@@ -115,7 +115,13 @@ TINY_RUN = "train --model shared_capsnet --data digits --epochs 1 --set data.lim
 
 @pytest.mark.parametrize(
     ("command", "encoding"),
-    [("--help", "ascii"), ("models", "ascii"), ("data", "ascii"), ("data", "cp1252"), (TINY_RUN, "ascii")],
+    [
+        ("--help", "ascii"),
+        pytest.param("models", "ascii", marks=pytest.mark.slow),
+        pytest.param("data", "ascii", marks=pytest.mark.slow),
+        ("data", "cp1252"),
+        (TINY_RUN, "ascii"),
+    ],
 )
 def test_output_works_in_any_encoding(command: str, encoding: str) -> None:
     result = subprocess.run(

@@ -200,6 +200,7 @@ def test_every_command_has_the_option_on_both_sides(
     assert "--import" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("package")
 def test_a_sweep_and_an_export_know_what_a_package_registers() -> None:
     words = [*TRAIN[1:], "--grid", "optimizer.lr=0.01,0.02", "--seeds", "1", "--out", "mine"]

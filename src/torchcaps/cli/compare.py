@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from torchcaps._machine import keep_freed_memory
 from torchcaps.cli.options import RUNS, AsJson, DataDir
 from torchcaps.cli.train import INTERRUPTED
 
@@ -158,6 +159,7 @@ def run(
     from torchcaps.experiments.compare.run import compare as compute
 
     networks = choose_networks(routings or form.routings, poses or (), trunks or (form.trunk,))
+    keep_freed_memory()
     limit = form.minutes if minutes is None else minutes
     with CellProgress(quiet=quiet, limit=60 * limit) as progress:
         return compute(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from torchcaps._machine import keep_freed_memory
 from torchcaps.cli.options import AsJson
 
 
@@ -24,6 +25,7 @@ def demo(
 
     from torchcaps.demo import run_demo
 
+    keep_freed_memory()
     accuracy = run_demo(epochs=epochs, seed=seed, figure=figure, quiet=as_json)
     if as_json:
         typer.echo(

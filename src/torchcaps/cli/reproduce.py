@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from torchcaps._machine import keep_freed_memory
 from torchcaps.cli.options import RUNS, AsJson, DataDir
 from torchcaps.cli.train import INTERRUPTED
 
@@ -91,6 +92,7 @@ def reproduce(
         else:
             print_claims()
         return
+    keep_freed_memory()
     check_options(name, every=every, resume=resume, seed=seed, seeds=seeds, record=record)
     from torchcaps._extras import require
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from torchcaps._machine import keep_freed_memory
 from torchcaps.cli.options import RUNS, AsJson, DataDir, Settings
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def sweep(
         callbacks=tuple if as_json else lambda: [make_progress(alone=False)],
         report=(lambda line: None) if as_json else typer.echo,
     )
+    keep_freed_memory()
     try:
         summary = plan.run_grid() if search is None else run_search(plan, search)
     except SweepStoppedError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from torchcaps._machine import keep_freed_memory
 from torchcaps.cli.imports import import_hint
 from torchcaps.cli.options import DataDir, Settings, newest_run
 
@@ -97,6 +98,7 @@ def train(
         if dry_run:
             typer.echo(json.dumps(effective.to_table()) if as_json else effective.to_toml())
             return
+        keep_freed_memory()
         result = run_training(
             effective,
             out,
