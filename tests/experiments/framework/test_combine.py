@@ -14,7 +14,7 @@ from torchcaps.experiments.framework.combine import (
     merge_texts,
 )
 from torchcaps.experiments.framework.formatting import Spread, format_column
-from torchcaps.experiments.framework.study import Figure, Table, Text, Verdict
+from torchcaps.experiments.framework.items import Figure, Table, Text, Verdict
 
 
 def judge(numbers: Any) -> tuple[bool, str]:

@@ -22,9 +22,9 @@ from torchcaps.experiments.compare.summary import (
 )
 from torchcaps.experiments.framework.figures import save_figure
 from torchcaps.experiments.framework.formatting import Spread
+from torchcaps.experiments.framework.items import Figure, ReportItem, Table, Text, Verdict
 from torchcaps.experiments.framework.report import origin_html, page_html, text_html
 from torchcaps.experiments.framework.storage import write_json, write_text
-from torchcaps.experiments.framework.study import Figure, ReportItem, Table, Text, Verdict
 
 REPORT, SUMMARY = "report.html", "summary.json"
 # The table has many columns: on a wide screen it may be wider than the text.

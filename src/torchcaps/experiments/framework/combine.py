@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from torchcaps.experiments.framework.formatting import is_number, spread_of
-from torchcaps.experiments.framework.study import Figure, ReportItem, Table, Text, Verdict
+from torchcaps.experiments.framework.items import Figure, ReportItem, Table, Text, Verdict
 
 Judge = Callable[[Mapping[str, float]], "tuple[bool | None, str]"]
 # A number in a sentence: a sign, thousands, decimals, and an exponent, whose hyphen may be non-breaking.

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from torchcaps.experiments.framework.formatting import format_columns, is_number
-from torchcaps.experiments.framework.study import Claim, Figure, ReportItem, Table, Text, Verdict
+from torchcaps.experiments.framework.items import Figure, ReportItem, Table, Text, Verdict
+from torchcaps.experiments.framework.study import Claim
 
 MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif"}
 VERDICT_CLASSES = {True: "holds", False: "fails", None: "partly"}

@@ -6,9 +6,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from torchcaps.experiments.framework.items import ReportItem, Verdict
 from torchcaps.experiments.framework.report import report_html
 from torchcaps.experiments.framework.storage import add_seconds, open_folder, write_json, write_text
-from torchcaps.experiments.framework.study import Claim, ReportItem, Study, StudyStopped, Verdict
+from torchcaps.experiments.framework.study import Claim, Study, StudyStopped
 from torchcaps.training.callbacks import Callback
 from torchcaps.training.run import describe_environment
 

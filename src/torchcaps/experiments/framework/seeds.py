@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from torchcaps.experiments.framework.combine import combine_items, combine_numbers, combine_verdicts
+from torchcaps.experiments.framework.items import ReportItem, Table, Verdict, table_json
 from torchcaps.experiments.framework.report import report_html
 from torchcaps.experiments.framework.run import run_study
 from torchcaps.experiments.framework.seed_record import read_seed, write_seed
 from torchcaps.experiments.framework.storage import open_folder, write_json, write_text
-from torchcaps.experiments.framework.study import Claim, ReportItem, Table, Verdict, table_json
+from torchcaps.experiments.framework.study import Claim
 from torchcaps.training.callbacks import Callback
 from torchcaps.training.run import sessions_of
 

@@ -1,4 +1,4 @@
-"""What an experiment is (`Claim`), one run of it (`Study`), and the items of its report."""
+"""What an experiment is (`Claim`), and one run of it (`Study`)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 import torchcaps
 from torchcaps.errors import RunError
-from torchcaps.experiments.framework.formatting import cell_json
+from torchcaps.experiments.framework.items import Figure, ReportItem, Table, Text, Verdict, table_json
 from torchcaps.experiments.framework.reuse import reuse_run
 from torchcaps.experiments.framework.storage import (
     as_json,
@@ -68,59 +68,6 @@ class Claim:
     published: str = ""
     figure: str = ""
     seeds: int | None = None
-
-
-class Text(NamedTuple):
-    """A paragraph of the report."""
-
-    text: str
-
-
-class Table(NamedTuple):
-    """A table of the report; `marked` rows are shaded, such as published numbers."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[Any]]
-    caption: str
-    marked: list[int]
-
-
-class Figure(NamedTuple):
-    """An image file of the report (SVG, or GIF if animated)."""
-
-    name: str
-    path: Path
-    caption: str
-
-
-class Verdict(NamedTuple):
-    """The answer to the claim, or to a further `question` such as `"Is routing the reason?"`.
-
-    `holds` is `None` if the claim holds in part.
-    """
-
-    holds: bool | None
-    sentence: str
-    question: str = ""
-
-    @property
-    def heading(self) -> str:
-        """The answer in a few words.
-
-        >>> Verdict(True, "").heading, Verdict(None, "", "Is routing the reason?").heading
-        ('The claim holds here', 'Is routing the reason? In part')
-        """
-        if self.question:
-            return f"{self.question} {({True: 'Yes', False: 'No', None: 'In part'})[self.holds]}"
-        return {
-            True: "The claim holds here",
-            False: "The claim does not hold here",
-            None: "The claim holds in part",
-        }[self.holds]
-
-
-ReportItem = Text | Table | Figure | Verdict
 
 
 class StudyStopped(Exception):  # noqa: N818 - not an error
@@ -397,12 +344,6 @@ class Study:
             ],
             "recipes": self.recipes,
         }
-
-
-def table_json(table: Table) -> dict[str, Any]:
-    """A table as JSON can hold it, without its caption."""
-    rows = [[cell_json(cell) for cell in row] for row in table.rows]
-    return {"title": table.title, "columns": table.columns, "rows": rows, "marked": table.marked}
 
 
 def count_parameters(model: nn.Module) -> int:
