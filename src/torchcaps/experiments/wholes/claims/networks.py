@@ -69,6 +69,8 @@ class Form:
         group_scenes: number of scenes with a group to learn from.
         group_steps: steps of the capsules on groups.
         cnn_steps: steps of a CNN on wholes.
+        crowds: number of scenes with several wholes that a CNN learns from.
+        crowd_steps: steps of that CNN.
         set_steps: steps of a network on found parts.
         validation: number of validation scenes.
         test: number of test scenes of each condition.
@@ -84,6 +86,8 @@ class Form:
     group_scenes: int = 600
     group_steps: int = 150
     cnn_steps: int = 300
+    crowds: int = 12_000
+    crowd_steps: int = 1500
     set_steps: int = 2000
     validation: int = 400
     test: int = 2000
@@ -99,6 +103,8 @@ QUICK = Form(
     group_scenes=200,
     group_steps=60,
     cnn_steps=120,
+    crowds=600,
+    crowd_steps=120,
     set_steps=500,
     validation=200,
     test=400,
@@ -197,6 +203,8 @@ class Networks:
         *,
         settings: Mapping[str, Any],
         loss: Loss = F.cross_entropy,
+        count: int | None = None,
+        steps: int | None = None,
     ) -> Trained:
         """A CNN that learns to answer another question about scenes.
 
@@ -207,12 +215,15 @@ class Networks:
             examples: gives that many examples of a split.
             settings: what they depend on.
             loss: of answers and targets.
+            count: number of examples to learn from; by default that of wholes.
+            steps: of training; by default those of a CNN on wholes.
         """
         form = self.form
+        count, steps = count or form.wholes, steps or form.cnn_steps
 
         def train(model: nn.Module) -> dict[str, Any]:
-            train, validation = examples("train", form.wholes), examples("validation", form.validation)
-            return fit(model, train, validation, steps=form.cnn_steps, seed=self.study.seed, loss=loss)
+            train, validation = examples("train", count), examples("validation", form.validation)
+            return fit(model, train, validation, steps=steps, seed=self.study.seed, loss=loss)
 
         return stored(
             self.study,
@@ -221,9 +232,9 @@ class Networks:
             train=train,
             settings={
                 **settings,
-                "count": form.wholes,
+                "count": count,
                 "validation": form.validation,
-                "steps": form.cnn_steps,
+                "steps": steps,
                 "parts": self._pretraining(base),
             },
             code=(baselines, fitting),
