@@ -116,8 +116,10 @@ def test_nohup_still_ignores_a_hangup() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+# Tests that were started with nohup ignore the hangup, and their children inherit that.
 CLOSED_TERMINAL = """
-import os, pty, sys
+import os, pty, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 child, terminal = pty.fork()
 if child == 0:
     from support.tiny_runs import tiny_recipe

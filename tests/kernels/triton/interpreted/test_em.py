@@ -56,10 +56,7 @@ def routing_for(case: Case, **options: Any) -> EMRouting:
     ("make", "options"),
     [
         (small_conv, "mixing"),
-        (classes, "normalized"),
-        (dense_matrix, "mixing"),
         (dense_matrix, "one"),
-        (shared_matrix, "four"),
     ],
 )
 def test_forms_agree(make: Callable[..., Case], options: str) -> None:
