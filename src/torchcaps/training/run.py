@@ -23,6 +23,9 @@ from torchcaps.training.recipe import Recipe
 
 # Where runs go that are given no folder.
 RUNS = Path("runs")
+# A checkout, and what a result depends on there.
+CHECKOUT = Path(__file__).parents[3]
+CODE = ("src", "recipes", "setup.py", "pyproject.toml")
 
 
 class Run:
@@ -290,14 +293,16 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def git_state() -> dict[str, Any] | None:
-    """Commit of the checkout, and whether tracked files are changed; `None` for an installed package."""
-    root = Path(__file__).parents[3]
+def git_state(root: Path = CHECKOUT) -> dict[str, Any] | None:
+    """Commit of the checkout, and whether its code or recipes are changed; `None` for an installed package.
+
+    Other files do not count: experiments themselves write records into the checkout.
+    """
     if not (root / ".git").exists():
         return None
     try:
         commit = _git(root, "rev-parse", "HEAD")
-        return {"commit": commit, "changed": bool(_git(root, "status", "--porcelain", "-uno"))}
+        return {"commit": commit, "changed": bool(_git(root, "status", "--porcelain", "-uno", "--", *CODE))}
     except (OSError, subprocess.SubprocessError):
         return None
 
