@@ -42,6 +42,30 @@ def test_a_scrambled_whole_is_gone_until_it_is_put_together(visit: Visit, traine
     assert visit.errors == []
 
 
+def test_pending_requests_do_not_replace_each_other(wide: Visit) -> None:
+    """The server drops a waiting request for a newer one of the same session, and the browser reports that."""
+    view = wide.open("parts")
+    pending: list[str] = []
+    together: list[list[str]] = []
+
+    def sent(request: Any) -> None:
+        if request.url.endswith("/api/parts"):
+            pending.append(request.headers["x-session"])
+            together.append([*pending])
+
+    wide.page.on("request", sent)
+    wide.page.on("response", lambda r: r.url.endswith("/api/parts") and pending.remove(r.request.headers["x-session"]))
+    box = view.locator(".object").first.bounding_box()
+    wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    wide.page.mouse.down()
+    for step in range(40):
+        wide.page.mouse.move(box["x"] + box["width"] / 2 + step, box["y"] - step)
+    wide.page.mouse.up()
+    wide.wait_idle()
+    assert max(map(len, together)) == 2
+    assert all(len(set(sessions)) == len(sessions) for sessions in together)
+
+
 def test_shapes_are_added_and_removed(wide: Visit) -> None:
     view = wide.open("parts")
     view.get_by_role("button", name="Clear").click()

@@ -1,4 +1,6 @@
-// Requests to the server: one session per page, and only the newest request of each view counts.
+// Requests to the server. Of the requests of one session to one path, the server drops all waiting ones but the newest,
+// and browsers report every dropped one as an error. So each pending request of the page has a session of its own, and
+// `latestOnly` sees to it that few are sent.
 
 import { beginBusy, endBusy, showStatus } from "./feedback.js";
 import { t } from "./i18n.js";
@@ -52,8 +54,9 @@ export function get(path) {
   return send(path);
 }
 
-function post(path, body) {
-  return send(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+function post(path, body, place) {
+  const headers = { "Content-Type": "application/json", "X-Session": `${session}-${place}` };
+  return send(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
 const cache = new Map();
@@ -68,6 +71,8 @@ export function getCached(path) {
   return cache.get(path);
 }
 
+let senders = 0; // functions that `latestOnly` returned
+
 export const RETRY_DELAY = 2000; // milliseconds until the next try when the server does not respond
 const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as outdated
 
@@ -77,7 +82,10 @@ const STALE_DELAY = 1000; // milliseconds until the shown results are dimmed as 
 // wait for a page that is busy drawing, but what is shown is older: use it for short requests only.
 // onResponse(response, body); onMissing(message or null) reports missing weights.
 export function latestOnly(path, stage, onResponse, onMissing = () => {}, most = 1) {
+  senders += 1;
+  const sender = senders;
   const pending = []; // promises, the oldest first
+  let count = 0;
   let waiting = null;
   let running = false;
   let retrying = false;
@@ -92,7 +100,9 @@ export function latestOnly(path, stage, onResponse, onMissing = () => {}, most =
     const body = waiting;
     waiting = null;
     const timer = setTimeout(markStale, STALE_DELAY, true);
-    const sent = post(path, body).then((response) => ({ response }), (error) => ({ error }));
+    count += 1;
+    // They end in the order in which they were sent, so `most` pending requests have different places.
+    const sent = post(path, body, `${sender}.${count % most}`).then((response) => ({ response }), (error) => ({ error }));
     pending.push(sent.then((outcome) => {
       clearTimeout(timer);
       return { body, ...outcome };
