@@ -3,10 +3,10 @@ import torch
 
 from torchcaps import Capsules, kernels, list_routings
 from torchcaps.bench import network_rows, routing_rows, scaling_rows
-from torchcaps.bench.routings import ITERATIONS, cases, work
+from torchcaps.bench.routings import ITERATIONS, VARIANTS, cases, work
 
 
-@pytest.mark.parametrize("routing", list_routings())
+@pytest.mark.parametrize("routing", [*list_routings(), *VARIANTS])
 def test_votes_are_counted_as_the_layers_compute_them(routing: str) -> None:
     for case in cases(routing).values():
         pose = torch.zeros(1, *case.pose)

@@ -26,6 +26,15 @@ def em_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     return [*ops.em_forward(*arguments), *arguments]
 
 
+def em_rows_arguments(dtype: torch.dtype = torch.float64) -> list[Any]:
+    return [*em_arguments(dtype), True]
+
+
+def em_rows_backward_arguments(dtype: torch.dtype = torch.float64) -> list[Any]:
+    arguments = em_rows_arguments(dtype)
+    return [*ops.em_rows_forward(*arguments), *arguments]
+
+
 def heinsen_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     pose, activation, weight, _, _, index, *_ = em_arguments(dtype)
     beta = [torch.randn(weight.shape[:2], dtype=dtype) for _ in range(2)]
@@ -51,6 +60,8 @@ def dynamic_backward_arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
 OPERATORS = {
     "em_forward": em_arguments,
     "em_backward": em_backward_arguments,
+    "em_rows_forward": em_rows_arguments,
+    "em_rows_backward": em_rows_backward_arguments,
     "heinsen_forward": heinsen_arguments,
     "heinsen_backward": heinsen_backward_arguments,
     "dynamic_forward": dynamic_arguments,
@@ -121,9 +132,14 @@ def test_mixed_types(name: str) -> None:
     for k, value in enumerate(OPERATORS[name]()):
         if isinstance(value, Tensor) and value.is_floating_point():
             arguments = OPERATORS[name]()
-            arguments[k] = value.double()
+            arguments[k] = value.float() if value.dtype == torch.float64 else value.double()
             with pytest.raises(ValueError, match=r"must be.*float"):
                 getattr(ops, name)(*arguments)
+
+
+def test_a_covariance_of_rows_needs_float64() -> None:
+    with pytest.raises(ValueError, match=r"pose must be float64, got torch\.float32: use pose\.double"):
+        ops.em_rows_forward(*em_rows_arguments(torch.float32))
 
 
 @pytest.mark.parametrize("name", OPERATORS)

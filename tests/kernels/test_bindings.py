@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from support.kernel_cases import conv, vectors
-from torchcaps.kernels import dispatch, dynamic, em, heinsen
+from torchcaps.kernels import dispatch, dynamic, em, em_rows, heinsen
 
 TEMPERATURES = [0.1, 0.2]
 
 
-def em_forward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
-    case = conv(dtype=torch.float32)
+def em_forward(dtype: torch.dtype = torch.float32) -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    case = conv(dtype=dtype)
     votes = case.votes()
-    beta_u, beta_a = torch.randn(2, votes.parents)
+    beta_u, beta_a = torch.randn(2, votes.parents, dtype=dtype)
     tensors = em.inputs(votes.pose, case.activation, votes.weight, beta_u, beta_a.clone(), votes.index, None)
     outputs = em.empty_outputs(votes.pose, votes.weight, votes.index, len(TEMPERATURES))
     names = ("out_pose", "out_activation", "out_logit", "statistics")
@@ -25,9 +25,28 @@ def em_forward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
     return tensors | dict(zip(names, outputs)), options
 
 
+def em_rows_forward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    tensors, options = em_forward(torch.float64)
+    pose, weight = tensors["pose"], tensors["weight"]
+    assert pose is not None
+    assert weight is not None
+    shapes = em_rows.rows_shapes(pose, weight, tensors["index"], len(TEMPERATURES))
+    return tensors | {"statistics": pose.new_empty(shapes[-1])}, options | {"single": True}
+
+
+def em_rows_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    return em_gradients("em_rows_forward", *em_rows_forward())
+
+
 def em_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
-    tensors, options = em_forward()
-    call("em_forward", tensors, options)
+    return em_gradients("em_forward", *em_forward())
+
+
+def em_gradients(
+    forward: str, tensors: dict[str, Tensor | None], options: dict[str, object]
+) -> tuple[dict[str, Tensor | None], dict[str, object]]:
+    """The arguments of a backward pass, from those of the forward pass, which is run."""
+    call(forward, tensors, options)
     for name in ("out_pose", "out_activation", "out_logit"):
         tensors[f"grad_{name}"] = tensors.pop(name)
     for name in ("pose", "activation", "weight", "beta_u", "beta_a"):
@@ -85,6 +104,8 @@ def dynamic_backward() -> tuple[dict[str, Tensor | None], dict[str, object]]:
 FUNCTIONS = {
     "em_forward": em_forward,
     "em_backward": em_backward,
+    "em_rows_forward": em_rows_forward,
+    "em_rows_backward": em_rows_backward,
     "heinsen_forward": heinsen_forward,
     "heinsen_backward": heinsen_backward,
     "dynamic_forward": dynamic_forward,
@@ -105,7 +126,8 @@ def test_every_tensor_is_checked(name: str) -> None:
     for argument, value in tensors.items():
         if value is None:
             continue
-        for wrong in (value[:-1], value.unsqueeze(0), value.double()):
+        other = value.float() if value.dtype == torch.float64 else value.double()
+        for wrong in (value[:-1], value.unsqueeze(0), other):
             with pytest.raises(ValueError, match=r"must (be|have)"):
                 call(name, tensors | {argument: wrong}, options)
         if argument not in ("beta_u", "beta_a", "index", "bias", "grad_bias"):

@@ -13,6 +13,7 @@ from support.kernel_cases import Case, classes, conv, dense_matrix, outputs, run
 from torchcaps import kernels
 from torchcaps.kernels.dynamic import dynamic_backward, dynamic_forward
 from torchcaps.kernels.em import em_backward, em_forward
+from torchcaps.kernels.em_rows import em_rows_backward, em_rows_forward
 from torchcaps.kernels.heinsen import heinsen_backward, heinsen_forward
 from torchcaps.layers import ClassCaps, ConvCaps, DenseCaps
 from torchcaps.routing import DynamicRouting, EMRouting, HeinsenRouting, Routing
@@ -22,6 +23,7 @@ Form = Callable[..., tuple[Routing, Case]]
 FORMS: dict[str, Form] = {
     "em conv": lambda **sizes: (EMRouting(4, normalize_mass=True, inverse_temperature=0.5), conv(**sizes)),
     "em class": lambda **sizes: (EMRouting(5, activation="mixing"), classes(**sizes)),
+    "em rows": lambda **sizes: (EMRouting(4, covariance="rows"), conv(**sizes)),
     "heinsen conv": lambda **sizes: (HeinsenRouting(4, rows=(27,), bias=True, pose_dim=16), conv(**sizes)),
     "heinsen shared": lambda **sizes: (HeinsenRouting(3, bias=True, pose_dim=16), shared_matrix(**sizes)),
     "dynamic dense": lambda **sizes: (DynamicRouting(4, bias=True, pose_dim=7), vectors(**sizes)),
@@ -120,6 +122,13 @@ def test_opcheck_em() -> None:
     arguments = em_arguments(conv(), requires_grad=False)
     pose, activation, logit, statistics = em_forward(*arguments)
     torch.library.opcheck(em_backward, (pose, activation, logit, statistics, *arguments))
+
+
+def test_opcheck_em_rows() -> None:
+    for case in (conv(), dense_matrix()):
+        torch.library.opcheck(em_rows_forward, (*em_arguments(case), True))
+        arguments = (*em_arguments(case, requires_grad=False), True)
+        torch.library.opcheck(em_rows_backward, (*em_rows_forward(*arguments), *arguments))
 
 
 @pytest.mark.parametrize("bias", [False, True])

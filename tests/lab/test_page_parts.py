@@ -43,7 +43,7 @@ def test_a_scrambled_whole_is_gone_until_it_is_put_together(visit: Visit, traine
 
 
 def test_pending_requests_do_not_replace_each_other(wide: Visit) -> None:
-    """The server drops a waiting request for a newer one of the same session, and the browser reports that."""
+    """The server drops a waiting request for a newer one of its session, and the browser reports that."""
     view = wide.open("parts")
     pending: list[str] = []
     together: list[list[str]] = []
@@ -54,7 +54,9 @@ def test_pending_requests_do_not_replace_each_other(wide: Visit) -> None:
             together.append([*pending])
 
     wide.page.on("request", sent)
-    wide.page.on("response", lambda r: r.url.endswith("/api/parts") and pending.remove(r.request.headers["x-session"]))
+    wide.page.on(
+        "response", lambda r: r.url.endswith("/api/parts") and pending.remove(r.request.headers["x-session"])
+    )
     box = view.locator(".object").first.bounding_box()
     wide.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     wide.page.mouse.down()

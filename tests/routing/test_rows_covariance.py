@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from support.layers import children
-from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps, kernels
+from torchcaps import Capsules, ClassCaps, ConvCaps, DenseCaps, SharedCaps
 from torchcaps.poses import MatrixPose, SimilarityPose
 from torchcaps.routing import create_routing
 from torchcaps.routing.covariance import Rows
@@ -132,14 +132,6 @@ def test_poses_without_rows_are_refused() -> None:
             call(torch.randn(2, 4, 3))
     with pytest.raises(ValueError, match="votes must be an instance of Votes"):
         layer.routing(torch.ones(2), torch.ones(2))
-
-
-def test_no_kernel_takes_this_covariance() -> None:
-    layer, capsules = ConvCaps(2, 3, kernel_size=3, **ROWS), children((5, 5, 2, 16))
-    assert layer.routing.fused(layer.votes(capsules), capsules.activation.flatten(1)) is None
-    with kernels.disabled():
-        plain = layer(capsules).pose
-    assert torch.equal(layer(capsules).pose, plain)
 
 
 @pytest.mark.slow

@@ -30,12 +30,16 @@ from torchcaps.routing import routing_options
 FORMS = ("plain", "compiled", "fused")
 ITERATIONS = 3
 # Routings whose kernel is for matrix poses; it computes votes again in each iteration.
-MATRIX_KERNELS = ("em", "heinsen")
+MATRIX_KERNELS = ("em", "em_rows", "heinsen")
+# Other forms of a routing: its name and options.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"em_rows": ("em", {"covariance": "rows"})}
 
 # Operations per entry of a vote: in the weighted sums of an iteration, and in the assignment before it.
 OPERATIONS = {
     "dynamic": (2, 2),
     "em": (5, 5),
+    # For each entry, the products with 4 rows: in the sums, and with the inverse factor.
+    "em_rows": (10, 8),
     "heinsen": (5, 5),
     "inverted_attention": (2, 2),
     "kmeans": (2, 3),
@@ -67,8 +71,9 @@ class Case(NamedTuple):
 
 def cases(routing: str) -> dict[str, Case]:
     """A layer of each geometry as published; dense and shared ones have the poses that a kernel is for."""
-    options: dict[str, Any] = {"routing": routing}
-    if "iterations" in routing_options(routing):
+    name, changed = VARIANTS.get(routing, (routing, {}))
+    options: dict[str, Any] = {"routing": name, **changed}
+    if "iterations" in routing_options(name):
         options["iterations"] = ITERATIONS
     flat = {
         "dense": Case(DenseCaps(1152, 8, 10, 16, **options), (1152, 8), 1152 * 10, products=8),
@@ -91,7 +96,8 @@ def cases(routing: str) -> dict[str, Case]:
 def work(routing: str, case: Case) -> tuple[float, float]:
     """Floating-point operations per image, forward and backward, counted as at the top of this file."""
     size, products = case.size, case.products
-    iterations = ITERATIONS if "iterations" in routing_options(routing) else 1
+    name, _ = VARIANTS.get(routing, (routing, {}))
+    iterations = ITERATIONS if "iterations" in routing_options(name) else 1
     sums, assignment = OPERATIONS[routing]
     steps = size * (sums * iterations + assignment * (iterations - 1))
     votes = 2 * products * size * (iterations if routing in MATRIX_KERNELS else 1)
@@ -114,7 +120,7 @@ def routing_rows(
     """Measure routings in every geometry and form, one row at a time; milliseconds are per image.
 
     Args:
-        routings: names of routings.
+        routings: names of routings or of `VARIANTS`.
         forms: of `FORMS`; a layer without a fused kernel has no such row.
         batch: images per batch.
         budget: seconds for each measurement.

@@ -47,6 +47,7 @@ def bench(
     from torchcaps import bench as benchmark
     from torchcaps._checks import check_choice
     from torchcaps.bench.networks import NETWORKS
+    from torchcaps.bench.routings import VARIANTS
     from torchcaps.cli.tables import number_table
     from torchcaps.routing import list_routings
 
@@ -59,8 +60,9 @@ def bench(
     results: dict[str, Any] = {"machine": benchmark.machine(device)}
     console = Console(quiet=as_json)
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items() if value))
+    routings = sorted([*list_routings(), *VARIANTS])
     measure = {
-        "routings": lambda: benchmark.routing_rows(list_routings(), forms, budget=budget, device=device),
+        "routings": lambda: benchmark.routing_rows(routings, forms, budget=budget, device=device),
         "networks": lambda: benchmark.network_rows(NETWORKS, budget=2 * budget, device=device),
         "scaling": lambda: benchmark.scaling_rows(budget=budget, device=device),
     }

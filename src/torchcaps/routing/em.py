@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcaps._checks import check_choice, check_flag, check_number
-from torchcaps.kernels import em as kernel
+from torchcaps.kernels import em as diagonal_kernel
+from torchcaps.kernels import em_rows as rows_kernel
 from torchcaps.poses import PoseSpace
 from torchcaps.routing.base import Routing, RoutingOutput, even_gradient, mean_pose, min_mass, precise_mean
-from torchcaps.routing.covariance import COVARIANCES, Diagonal, create_gaussian
+from torchcaps.routing.covariance import COVARIANCES, Diagonal, Rows, create_gaussian
 from torchcaps.routing.precision import iterate_precisely
 from torchcaps.votes import Votes
 
@@ -162,12 +163,10 @@ class EMRouting(Routing):
         return self.gaussian.supports(space)
 
     def fused(self, votes: Votes, activation: Tensor) -> RoutingOutput | None:
-        """See `Routing.fused`; the kernel has the paper's covariance, and does not serve subclasses."""
-        if (
-            type(self) is not EMRouting
-            or type(self.gaussian) is not Diagonal
-            or self.activation == "mixing_layer"
-        ):
+        """See `Routing.fused`; there are kernels for two covariances, and none for subclasses."""
+        kernels = {Diagonal: diagonal_kernel, Rows: rows_kernel}
+        kernel = kernels.get(type(self.gaussian))
+        if type(self) is not EMRouting or kernel is None or self.activation == "mixing_layer":
             return None
         found = kernel.route(
             votes,

@@ -99,32 +99,32 @@ struct MixtureArguments {
 };
 
 template <class T>
-T *statistics_pointer(View tensor, const MixtureOptions &options) {
-    return pointer<T>(
-        "statistics", tensor,
-        {options.batch, options.iterations, options.positions, round_up(options.parents, PADDING), EM_STATISTICS});
+T *statistics_pointer(View tensor, const MixtureOptions &options, int64_t size) {
+    return pointer<T>("statistics", tensor,
+                      {options.batch, options.iterations, options.positions, round_up(options.parents, PADDING), size});
 }
 
 template <class T>
-EmOutput<T> mixture_output(const MixtureOptions &options, View pose, View activation, View logit, View statistics) {
+EmOutput<T> mixture_output(const MixtureOptions &options, View pose, View activation, View logit, View statistics,
+                           int64_t size = EM_STATISTICS) {
     const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
     EmOutput<T> output;
     output.pose = pointer<T>("out_pose", pose, {batch, positions, parents, POSE});
     output.activation = pointer<T>("out_activation", activation, {batch, positions, parents});
     output.logit = pointer<T>("out_logit", logit, {batch, positions, parents});
-    output.statistics = statistics_pointer<T>(statistics, options);
+    output.statistics = statistics_pointer<T>(statistics, options, size);
     return output;
 }
 
 template <class T>
 EmGradient<T> mixture_gradient(const MixtureOptions &options, View out_pose, View out_activation, View out_logit,
-                               View statistics, View pose, View activation) {
+                               View statistics, View pose, View activation, int64_t size = EM_STATISTICS) {
     const int64_t batch = options.batch, positions = options.positions, parents = options.parents;
     EmGradient<T> gradient;
     gradient.pose = pointer<T>("grad_out_pose", out_pose, {batch, positions, parents, POSE});
     gradient.activation = pointer<T>("grad_out_activation", out_activation, {batch, positions, parents});
     gradient.logit = pointer<T>("grad_out_logit", out_logit, {batch, positions, parents});
-    gradient.statistics = statistics_pointer<T>(statistics, options);
+    gradient.statistics = statistics_pointer<T>(statistics, options, size);
     gradient.child_pose = pointer<T>("grad_pose", pose, {batch, options.children, POSE});
     gradient.child_activation = pointer<T>("grad_activation", activation, {batch, options.children});
     return gradient;
@@ -188,6 +188,65 @@ void run_em_backward(View pose, View activation, View weight, View beta_u, View 
                                    {pointer<T>("grad_beta_u", grad_beta_u, {options.parents}),
                                     pointer<T>("grad_beta_a", grad_beta_a, {options.parents}), nullptr});
     });
+}
+
+// EM routing with a covariance of rows. Tensors are float64; `single` says that they were float32 before, whose limits
+// count.
+struct RowsArguments {
+    EmArguments em;
+    bool single;
+
+    EmOptions options() const {
+        EmOptions options = em.options();
+        options.rows_covariance = true;
+        return options;
+    }
+
+    void limit(EmBatch<double> &batch) const {
+        if (single) batch.problem.limits = {Limits<float>().least_mass, Limits<float>().step};
+    }
+};
+
+void run_em_rows_forward(View pose, View activation, View weight, View beta_u, View beta_a, View index, View offset,
+                         View out_pose, View out_activation, View out_logit, View statistics,
+                         const std::vector<double> &temperatures, double mass_scale, double epsilon, bool single,
+                         int threads) {
+    const int64_t iterations = static_cast<int64_t>(temperatures.size());
+    const RowsArguments arguments{{{pose, activation, weight, index, offset, iterations, epsilon, threads},
+                                   beta_u,
+                                   beta_a,
+                                   temperatures,
+                                   mass_scale},
+                                  single};
+    const EmOptions options = arguments.options();
+    EmBatch<double> batch = arguments.em.batch<double>(options);
+    arguments.limit(batch);
+    em_forward<double>(
+        kernels<double>(), options, batch,
+        mixture_output<double>(options, out_pose, out_activation, out_logit, statistics, ROWS_STATISTICS));
+}
+
+void run_em_rows_backward(View pose, View activation, View weight, View beta_u, View beta_a, View index, View offset,
+                          View statistics, View grad_out_pose, View grad_out_activation, View grad_out_logit,
+                          View grad_pose, View grad_activation, View grad_weight, View grad_beta_u, View grad_beta_a,
+                          const std::vector<double> &temperatures, double mass_scale, double epsilon, bool single,
+                          int threads) {
+    const int64_t iterations = static_cast<int64_t>(temperatures.size());
+    const RowsArguments arguments{{{pose, activation, weight, index, offset, iterations, epsilon, threads},
+                                   beta_u,
+                                   beta_a,
+                                   temperatures,
+                                   mass_scale},
+                                  single};
+    const EmOptions options = arguments.options();
+    EmBatch<double> batch = arguments.em.batch<double>(options);
+    arguments.limit(batch);
+    em_backward<double>(kernels<double>(), options, batch,
+                        mixture_gradient<double>(options, grad_out_pose, grad_out_activation, grad_out_logit,
+                                                 statistics, grad_pose, grad_activation, ROWS_STATISTICS),
+                        pointer<double>("grad_weight", grad_weight, {options.rows, options.parents, SIDE, SIDE}),
+                        pointer<double>("grad_beta_u", grad_beta_u, {options.parents}),
+                        pointer<double>("grad_beta_a", grad_beta_a, {options.parents}));
 }
 
 template <class T>
@@ -322,6 +381,7 @@ PYBIND11_MODULE(_native, module) {
     module.attr("SIDE") = SIDE;
     module.attr("PADDING") = PADDING;
     module.attr("EM_STATISTICS") = EM_STATISTICS;
+    module.attr("ROWS_STATISTICS") = ROWS_STATISTICS;
 #ifdef _OPENMP
     module.attr("parallel") = true;
 #else
@@ -341,6 +401,15 @@ PYBIND11_MODULE(_native, module) {
                arg("grad_out_pose"), arg("grad_out_activation"), arg("grad_out_logit"), arg("grad_pose"),
                arg("grad_activation"), arg("grad_weight"), arg("grad_beta_u"), arg("grad_beta_a"), arg("temperatures"),
                arg("mass_scale"), arg("epsilon"), arg("threads"));
+    module.def("em_rows_forward", run_em_rows_forward, release_gil, keywords_only, arg("pose"), arg("activation"),
+               arg("weight"), arg("beta_u"), arg("beta_a"), arg("index"), arg("offset"), arg("out_pose"),
+               arg("out_activation"), arg("out_logit"), arg("statistics"), arg("temperatures"), arg("mass_scale"),
+               arg("epsilon"), arg("single"), arg("threads"));
+    module.def("em_rows_backward", run_em_rows_backward, release_gil, keywords_only, arg("pose"), arg("activation"),
+               arg("weight"), arg("beta_u"), arg("beta_a"), arg("index"), arg("offset"), arg("statistics"),
+               arg("grad_out_pose"), arg("grad_out_activation"), arg("grad_out_logit"), arg("grad_pose"),
+               arg("grad_activation"), arg("grad_weight"), arg("grad_beta_u"), arg("grad_beta_a"), arg("temperatures"),
+               arg("mass_scale"), arg("epsilon"), arg("single"), arg("threads"));
     module.def("heinsen_forward", run_heinsen_forward, release_gil, keywords_only, arg("pose"), arg("activation"),
                arg("weight"), arg("beta_use"), arg("beta_ignore"), arg("bias"), arg("index"), arg("offset"),
                arg("out_pose"), arg("out_activation"), arg("out_logit"), arg("statistics"), arg("iterations"),

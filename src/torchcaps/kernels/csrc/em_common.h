@@ -1,16 +1,20 @@
 // EM routing of one sample: what the forward and the backward pass share, above all the E-step.
 //
-// Rule is how a parent gets its activation and what is added to its votes: EmRule, or HeinsenRule.
+// Rule is how a parent gets its activation and what is added to its votes: EmRule, or HeinsenRule. Spread is the kind of
+// covariance: Diagonal, or Rows.
 #pragma once
 
-#include "em_gaussian.h"
+#include "em_diagonal.h"
+#include "em_rows.h"
 #include "em_votes.h"
 
 namespace torchcaps::INSTRUCTION_SET {
 
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 struct EmSample {
     using V = Vec<T>;
+    using Gaussian = typename Spread::Gaussian;
+    using Statistics = typename Spread::Statistics;
     static constexpr int LANES = Lanes<T>::count;
 
     const typename Rule::Problem &problem;
@@ -55,10 +59,11 @@ struct EmSample {
         return votes ? T(1) / T(votes * problem.parents) : T(0);
     }
 
-    // The Gaussian of a parent in the form that the E-step reads.
-    INLINE void prepare(const Statistics<T> &fitted, V log_activation, V volume, int64_t group,
-                        Gaussian<T> &gaussian) const {
-        gaussian.set(fitted, log_activation, volume, group * LANES, problem.parents);
+    // Completes a Gaussian whose volume is known, so that the E-step can read it.
+    INLINE void activate(Gaussian &gaussian, const Statistics &fitted, V volume, int64_t group) const {
+        gaussian.log_peak = rule.log_activation(fitted.logit) - T(0.5) * volume - HALF_LOG_TWO_PI<T>;
+        for (int lane = 0; lane < LANES; ++lane)
+            if (group * LANES + lane >= problem.parents) gaussian.log_peak[lane] = -__builtin_inf();
         if constexpr (Rule::EXCLUDES_DEAD) gaussian.exclude_dead(fitted.mass > problem.limits.least_mass);
     }
 
@@ -67,9 +72,10 @@ struct EmSample {
         V farthest;  // the largest squared distances, before they are limited
     };
 
-    // E-step of one child. Per parent, with u = (V - mu) / sigma of the iteration before,
+    // E-step of one child. Per parent, with the squared distance q = sum_d ((V_d - mu_d) / sigma_d)^2 of the iteration
+    // before, or that of Rows,
     //
-    //     l = ln a + ln N(V; mu, sigma^2) = log_peak - sum_d u_d^2 / 2
+    //     l = ln a + ln N(V; mu, sigma^2) = log_peak - q / 2
     //     R = softmax(l) over all parents of the child, at all positions
     //
     // Writes exp(l - max l) to weights [votes of the child, groups] and returns their sum, for the caller to divide by.
@@ -81,19 +87,11 @@ struct EmSample {
         for (int64_t i = 0; i < count; ++i)
             for (int64_t group = 0; group < groups; ++group) {
                 const int64_t k = i * groups + group;
-                const Gaussian<T> &gaussian = parents[parent_of(first + i, group)].gaussian;
+                const Gaussian &gaussian = parents[parent_of(first + i, group)].gaussian;
                 V *stored = store + k * POSE, local[POSE];
                 V *votes = CENTERED ? local : stored;
                 cast(child, first + i, group, votes);
-                PoseSum<T> squares;
-                gaussian.deviations(
-                    [&](int d) INLINED {
-                        const V centered = votes[d] - gaussian.mean[d];
-                        if (CENTERED) stored[d] = centered;
-                        return centered;
-                    },
-                    [&](int d, V scaled) INLINED { squares.add(d, scaled * scaled); });
-                V square = squares.total();
+                V square = gaussian.template distance<CENTERED>(votes, stored);
                 farthest = max(farthest, square);
                 square = square < FARTHEST<T> ? square : broadcast<T>(FARTHEST<T>);
                 weights[k] = gaussian.log_peak - T(0.5) * square;

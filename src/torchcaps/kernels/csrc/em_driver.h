@@ -9,6 +9,7 @@ struct EmOptions : MixtureOptions {
     bool mixing;
     double mass_scale;
     std::vector<double> temperature;
+    bool rows_covariance = false;  // in place of a variance per dimension; float64 only
 };
 
 template <class T>
@@ -41,10 +42,12 @@ struct EmBatch : MixtureBatch<T, EmProblem<T>> {
 template <class T>
 void em_forward(const Kernels<T> &kernels, const EmOptions &options, const EmBatch<T> &batch, const EmOutput<T> &output,
                 const char *skipped = nullptr) {
-    for_each<T>(options.batch, options.threads, kernels.em_forward_scratch(batch.problem),
-                [&](int64_t sample, T *scratch) {
-                    if (!skipped || !skipped[sample]) kernels.em_forward(batch.problem, output, sample, scratch);
-                });
+    const bool by_rows = options.rows_covariance;
+    const auto forward = by_rows ? kernels.rows_forward : kernels.em_forward;
+    const auto memory = by_rows ? kernels.rows_forward_scratch : kernels.em_forward_scratch;
+    for_each<T>(options.batch, options.threads, memory(batch.problem), [&](int64_t sample, T *scratch) {
+        if (!skipped || !skipped[sample]) forward(batch.problem, output, sample, scratch);
+    });
 }
 
 template <class T>
@@ -53,14 +56,16 @@ void em_backward(const Kernels<T> &kernels, const EmOptions &options, const EmBa
     const int64_t size = batch.weights + 2 * batch.padded;
     const Blocks blocks(options.batch, size * sizeof(T));
     Buffer<T> sums(size * blocks.count);
-    for_each<T>(blocks.count, options.threads, kernels.em_backward_scratch(batch.problem),
-                [&](int64_t block, T *scratch) {
-                    T *own = sums.get() + block * size;
-                    std::fill_n(own, size, T(0));
-                    const EmShared<T> shared{own, own + batch.weights, own + batch.weights + batch.padded};
-                    for (int64_t b = blocks.first(block); b < blocks.last(block); ++b)
-                        if (!skipped || !skipped[b]) kernels.em_backward(batch.problem, gradient, shared, b, scratch);
-                });
+    const bool by_rows = options.rows_covariance;
+    const auto backward = by_rows ? kernels.rows_backward : kernels.em_backward;
+    const auto memory = by_rows ? kernels.rows_backward_scratch : kernels.em_backward_scratch;
+    for_each<T>(blocks.count, options.threads, memory(batch.problem), [&](int64_t block, T *scratch) {
+        T *own = sums.get() + block * size;
+        std::fill_n(own, size, T(0));
+        const EmShared<T> shared{own, own + batch.weights, own + batch.weights + batch.padded};
+        for (int64_t b = blocks.first(block); b < blocks.last(block); ++b)
+            if (!skipped || !skipped[b]) backward(batch.problem, gradient, shared, b, scratch);
+    });
     const T *betas = sums.get() + batch.weights;
     batch.sum_weights(sums.get(), size, blocks.count, options.threads, weight);
     batch.sum_betas(betas, size, blocks.count, 1, beta_u);

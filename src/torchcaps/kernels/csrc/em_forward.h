@@ -7,34 +7,32 @@ namespace torchcaps::INSTRUCTION_SET {
 
 // One position and one vector of parent types: the Gaussian of the iteration before, by which votes are assigned,
 // and sums over the votes around its mean, from which the next Gaussian is fitted.
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 struct ForwardParent : Rule::Sums {
-    Vec<T> mass;          // sum of r
-    Vec<T> first[POSE];   // sum of r (vote - mean)
-    Vec<T> second[POSE];  // sum of r (vote - mean)^2
-    Gaussian<T> gaussian;
+    Vec<T> mass;                    // sum of r
+    Vec<T> first[POSE];             // sum of r (vote - mean)
+    Vec<T> second[Spread::SECOND];  // sum of r (vote - mean)^2, or of products of rows
+    typename Spread::Gaussian gaussian;
 
     INLINE void clear() {
         Rule::Sums::clear();
         mass = Vec<T>{};
-        for (int d = 0; d < POSE; ++d) first[d] = second[d] = Vec<T>{};
+        for (int d = 0; d < POSE; ++d) first[d] = Vec<T>{};
+        for (int d = 0; d < Spread::SECOND; ++d) second[d] = Vec<T>{};
     }
 
     INLINE void add(Vec<T> r, const Vec<T> *centered) {
         mass += r;
-        for (int d = 0; d < POSE; ++d) {
-            const Vec<T> weighted = r * centered[d];
-            first[d] += weighted;
-            second[d] += weighted * centered[d];
-        }
+        Spread::accumulate(r, centered, first, second);
     }
 };
 
-template <class T, class Rule>
-struct EmForward : EmSample<T, Rule> {
-    using Sample = EmSample<T, Rule>;
-    using Parent = ForwardParent<T, Rule>;
+template <class T, class Rule, class Spread>
+struct EmForward : EmSample<T, Rule, Spread> {
+    using Sample = EmSample<T, Rule, Spread>;
+    using Parent = ForwardParent<T, Rule, Spread>;
     using Sample::LANES, Sample::problem, Sample::wiring, Sample::activation, Sample::groups, Sample::rule;
+    using typename Sample::Statistics;
     using typename Sample::V;
 
     Parent *parents;  // [positions, groups]
@@ -50,7 +48,7 @@ struct EmForward : EmSample<T, Rule> {
     void run(const EmOutput<T> &output, int64_t sample) {
         rule.start(activation);
         const int64_t count = wiring.positions * groups;
-        Statistics<T> *fitted = reinterpret_cast<Statistics<T> *>(output.statistics);
+        Statistics *fitted = reinterpret_cast<Statistics *>(output.statistics);
         fitted += sample * problem.iterations * count;
         for (int64_t t = 0; t < problem.iterations; ++t, fitted += count) {
             for (int64_t k = 0; k < count; ++k) parents[k].clear();
@@ -73,9 +71,9 @@ struct EmForward : EmSample<T, Rule> {
             const bool empty = wiring.field_start[p] == wiring.field_start[p + 1];
             const int64_t vote = empty ? 0 : most_active(p);
             for (int64_t group = 0; group < groups; ++group) {
-                V *mean = parents[p * groups + group].gaussian.mean;
-                for (int d = 0; d < POSE; ++d) mean[d] = V{};
-                if (!empty) this->cast(wiring.child[vote], vote, group, mean);
+                auto &gaussian = parents[p * groups + group].gaussian;
+                gaussian.clear_mean();
+                if (!empty) this->cast(wiring.child[vote], vote, group, gaussian.mean);
             }
         }
     }
@@ -99,7 +97,7 @@ struct EmForward : EmSample<T, Rule> {
                     Parent &parent = parents[this->parent_of(vote, group)];
                     V votes[POSE];
                     this->cast(n, vote, group, votes);
-                    for (int d = 0; d < POSE; ++d) votes[d] -= parent.gaussian.mean[d];
+                    parent.gaussian.center(votes);
                     assigned[vote * groups + group] = r;
                     parent.add(r, votes);
                     rule.add_vote(this->row_at(vote, group), r, activation[n], parent);
@@ -128,57 +126,37 @@ struct EmForward : EmSample<T, Rule> {
     }
 
     // M-step of one vector of parent types.
-    void fit(int64_t t, int64_t p, int64_t group, Statistics<T> &fitted) {
+    void fit(int64_t t, int64_t p, int64_t group, Statistics &fitted) {
         Parent &parent = parents[p * groups + group];
-        fitted.mass = parent.mass;
-        if (!fit_from_sums(t, p, parent, fitted)) fit_again(p, group, fitted);
-        for (int d = 0; d < POSE; ++d) fitted.variance[d] += least_variance<T>(problem, fitted.mean[d]);
-        const V volume = log_volume<T>(fitted.variance);
-        fitted.logit = rule.logit(t, p, group, volume, fitted.mass, parent);
-        this->prepare(fitted, rule.log_activation(fitted.logit), volume, group, parent.gaussian);
-    }
-
-    // S_0 = sum r,  S_1 = sum r (V - mu'),  S_2 = sum r (V - mu')^2,  with mu' the mean of the iteration before
-    // mu = mu' + S_1 / S_0,  sigma^2 = S_2 / S_0 - (S_1 / S_0)^2;  returns whether this is accurate.
-    INLINE bool fit_from_sums(int64_t t, int64_t p, const Parent &parent, Statistics<T> &fitted) const {
-        const V zero = {}, one = broadcast<T>(1);
+        const V one = broadcast<T>(1);
         const auto alive = parent.mass > problem.limits.least_mass;
         const V inverse = one / (alive ? parent.mass : one);
+        fitted.mass = parent.mass;
         // Where the mean moved by several sigma, the variance is a small difference of large numbers. The vote that
         // the first sums are taken around is several sigma off more often. Fields of few votes are cheap to fit again.
-        const T far = t == 0 ? T(16) : T(4);
-        const int64_t field_size = wiring.field_start[p + 1] - wiring.field_start[p];
-        V inaccurate = broadcast<T>(field_size < 64);
-        for (int d = 0; d < POSE; ++d) {
-            const V moved = parent.first[d] * inverse;
-            const V variance = parent.second[d] * inverse - moved * moved;
-            split(alive ? parent.gaussian.mean[d] : zero, alive ? moved : zero, fitted.mean[d], fitted.low[d]);
-            fitted.variance[d] = alive ? max(variance, zero) : zero;
-            inaccurate = alive && (moved * moved > far * (variance + problem.epsilon)) ? one : inaccurate;
-        }
-        return !(hmax<T>(inaccurate) > 0);
+        const bool few = wiring.field_start[p + 1] - wiring.field_start[p] < 64;
+        const bool accurate = Spread::fit(problem, t == 0 ? T(16) : T(4), alive, inverse, parent.gaussian, parent.first,
+                                          parent.second, fitted);
+        if (few || !accurate) fit_again(p, group, fitted);
+        Spread::add_least_variance(problem, fitted);
+        const V volume = parent.gaussian.set(problem, fitted);
+        fitted.logit = rule.logit(t, p, group, volume, fitted.mass, parent);
+        this->activate(parent.gaussian, fitted, volume, group);
     }
 
     // The same sums around the new mean, the votes cast again. A mean that moved by 10^k sigma is wrong by
     // 10^(k - 7) sigma in float32, and each pass improves it as much: one pass is enough, except among votes of
     // very different scales.
-    INLINE void fit_again(int64_t p, int64_t group, Statistics<T> &fitted) const {
+    INLINE void fit_again(int64_t p, int64_t group, Statistics &fitted) const {
         constexpr int MOST_PASSES = 5;
-        const V zero = {}, one = broadcast<T>(1);
+        const V one = broadcast<T>(1);
         const auto alive = fitted.mass > problem.limits.least_mass;
         const V inverse = one / (alive ? fitted.mass : one);
-        V again = one;
-        for (int pass = 0; pass < MOST_PASSES && hmax<T>(again) > 0; ++pass) {
-            V first[POSE] = {}, second[POSE] = {};
+        bool again = true;
+        for (int pass = 0; pass < MOST_PASSES && again; ++pass) {
+            V first[POSE] = {}, second[Spread::SECOND] = {};
             sum_around(p, group, fitted.mean, first, second);
-            again = zero;
-            for (int d = 0; d < POSE; ++d) {
-                const V low = alive ? first[d] * inverse : zero, step = 16 * ROUNDOFF<T> * fitted.mean[d];
-                const V variance = alive ? max(second[d] * inverse - low * low, zero) : zero;
-                again = low * low > T(1e-6) * variance && low * low > step * step ? one : again;
-                fitted.variance[d] = variance;
-                split(fitted.mean[d], low, fitted.mean[d], fitted.low[d]);
-            }
+            again = Spread::refine(alive, inverse, first, second, fitted);
         }
     }
 
@@ -188,16 +166,12 @@ struct EmForward : EmSample<T, Rule> {
             const V r = assigned[vote * groups + group];
             V votes[POSE];
             this->cast(wiring.child[vote], vote, group, votes);
-            for (int d = 0; d < POSE; ++d) {
-                const V difference = votes[d] - mean[d];
-                const V weighted = r * difference;
-                first[d] += weighted;
-                second[d] += weighted * difference;
-            }
+            for (int d = 0; d < POSE; ++d) votes[d] -= mean[d];
+            Spread::accumulate(r, votes, first, second);
         }
     }
 
-    void write(const EmOutput<T> &output, int64_t sample, const Statistics<T> *fitted) const {
+    void write(const EmOutput<T> &output, int64_t sample, const Statistics *fitted) const {
         for (int64_t p = 0; p < wiring.positions; ++p)
             for (int64_t group = 0; group < groups; ++group, ++fitted) {
                 const V activation = rule.activation(p, *fitted);

@@ -1,4 +1,5 @@
-// The Gaussian of a parent capsule: the M-step fits it, the E-step assigns votes by it.
+// Arithmetic that the Gaussians of all covariances need. em_diagonal.h and em_rows.h have a Gaussian each: the M-step fits
+// it, the E-step assigns votes by it.
 #pragma once
 
 #include "lanes.h"
@@ -34,27 +35,6 @@ struct PoseSum {
     INLINE Vec<T> total() const { return (column[0] + column[1]) + (column[2] + column[3]); }
 };
 
-// What the M-step returns for one position and one vector of parent types. The forward pass keeps it for every
-// iteration, as the backward pass needs it.
-template <class T>
-struct Statistics {
-    Vec<T> mean[POSE];  // rounded
-    Vec<T> low[POSE];   // exact mean minus rounded mean
-    Vec<T> variance[POSE];
-    Vec<T> mass;
-    Vec<T> logit;  // of the activation; its logarithm for mixing proportions
-};
-
-static_assert(sizeof(Statistics<float>) == EM_STATISTICS * sizeof(Vec<float>), "Python allocates EM_STATISTICS");
-
-// ln of the product of all variances.
-template <class T>
-INLINE Vec<T> log_volume(const Vec<T> *variance) {
-    PoseSum<T> sum;
-    for (int d = 0; d < POSE; ++d) sum.add(d, log(variance[d]));
-    return sum.total();
-}
-
 // As in the plain form: what is added to the variance around a mean, epsilon or the square of the mean's rounding.
 template <class T>
 INLINE Vec<T> least_variance(const MixtureProblem<T> &problem, const Vec<T> &mean) {
@@ -73,49 +53,5 @@ INLINE Vec<T> log_sigmoid(Vec<T> z) {
     const Vec<T> zero = {};
     return (z > 0 ? zero : z) - log(1 + exp(z > 0 ? -z : z));
 }
-
-// Statistics in the form that the E-step reads.
-template <class T>
-struct Gaussian {
-    using V = Vec<T>;
-
-    V mean[POSE];
-    V scale[POSE];   // 1 / sigma
-    V log_peak;      // ln activation + ln of the density at the mean; -inf in lanes beyond the last parent type
-    bool has_shift;  // whether any shift is more than the rounding of a deviation of one sigma; most are not
-    V shift[POSE];   // low part of the mean / sigma; last, as it is rarely read
-
-    INLINE void set(const Statistics<T> &fit, V log_activation, V volume, int64_t first_parent, int64_t parents) {
-        V largest = {};
-        for (int d = 0; d < POSE; ++d) {
-            mean[d] = fit.mean[d];
-            scale[d] = 1 / sqrt_lanes<T>(fit.variance[d]);
-            shift[d] = fit.low[d] * scale[d];
-            largest = max(largest, max(shift[d], -shift[d]));
-        }
-        has_shift = hsum<T>(largest > ROUNDOFF<T> ? broadcast<T>(1) : V{}) > 0;
-        log_peak = log_activation - T(0.5) * volume - HALF_LOG_TWO_PI<T>;
-        for (int lane = 0; lane < Lanes<T>::count; ++lane)
-            if (first_parent + lane >= parents) log_peak[lane] = -__builtin_inf();
-    }
-
-    // Makes ln of the activation times the density of a parent that is not alive a constant below that of all others:
-    // only a child whose parents are all dead is assigned to it.
-    template <class Mask>
-    INLINE void exclude_dead(const Mask &alive) {
-        for (int d = 0; d < POSE; ++d) scale[d] = alive ? scale[d] : V{};
-        log_peak = alive || log_peak < -FARTHEST<T> ? log_peak : broadcast<T>(-FARTHEST<T>);
-    }
-
-    // Calls work(d, u) for each dimension d, with u = (vote - mean) / sigma from centered(d) = vote - rounded mean.
-    template <class Centered, class Work>
-    INLINE void deviations(const Centered &centered, const Work &work) const {
-        // Dividing before squaring keeps votes of 1e15 within float32.
-        if (__builtin_expect(has_shift, 0))
-            for (int d = 0; d < POSE; ++d) work(d, centered(d) * scale[d] - shift[d]);
-        else
-            for (int d = 0; d < POSE; ++d) work(d, centered(d) * scale[d]);
-    }
-};
 
 }  // namespace torchcaps::INSTRUCTION_SET

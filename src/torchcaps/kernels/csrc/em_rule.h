@@ -44,7 +44,7 @@ struct EmRule {
     INLINE void add_bias(int64_t, V *) const {}
     INLINE void add_vote(int64_t, V, T, Sums &) const {}
 
-    // z = lambda (beta_a - (16 beta_u + sum_d ln sigma_d) m k),  a = sigmoid(z);
+    // z = lambda (beta_a - (16 beta_u + volume / 2) m k),  a = sigmoid(z),  volume = sum_d ln sigma_d^2;
     // mixing proportions: a = m / F, and z is its logarithm.
     INLINE V logit(int64_t t, int64_t p, int64_t group, V volume, V mass, const Sums &) const {
         if (problem.mixing) return log(max(proportion(p, mass), broadcast<T>(problem.limits.least_mass)));
@@ -63,20 +63,23 @@ struct EmRule {
 
     INLINE V log_activation(V z) const { return problem.mixing ? z : log_sigmoid<T>(z); }
 
-    INLINE V activation(int64_t p, const Statistics<T> &fitted) const {
+    template <class Statistics>
+    INLINE V activation(int64_t p, const Statistics &fitted) const {
         return problem.mixing ? proportion(p, fitted.mass) : sigmoid<T>(fitted.logit);
     }
 
     // G_z from the gradient by ln a.
-    INLINE V grad_of_log_activation(const Statistics<T> &fitted, V grad) const {
+    template <class Statistics>
+    INLINE V grad_of_log_activation(const Statistics &fitted, V grad) const {
         return problem.mixing ? grad : grad * sigmoid<T>(-fitted.logit);
     }
 
-    // From the gradients by activation and logit to G_m, and to the gradient by each ln v, which is returned.
-    INLINE V grad_of_activation(int64_t t, int64_t p, int64_t group, const Statistics<T> &fitted, V grad_activation,
+    // From the gradients by activation and logit to G_m, and to the gradient by the volume, which is returned.
+    // volume() is that of `logit`.
+    template <class Volume>
+    INLINE V grad_of_activation(int64_t t, int64_t p, int64_t group, V mass, const Volume &volume, V grad_activation,
                                 V grad_logit, const Shared &shared, V &grad_mass) const {
         const V zero = {};
-        const V mass = fitted.mass;
         if (problem.mixing) {
             // a = m / F:  G_m = G_a / F,  G_F -= G_a a / F
             const bool positive = field[p] > problem.limits.least_mass;
@@ -88,12 +91,12 @@ struct EmRule {
             return zero;
         }
         // G_cost = -lambda G_z:  G_beta_a -= G_cost,  G_beta_u += 16 m k G_cost,  G_m = k c G_cost,
-        // G_v += m k G_cost / (2 v),  with c = 16 beta_u + sum_d ln v_d / 2
+        // G_volume = m k G_cost / 2,  with c = 16 beta_u + volume / 2
         const T temperature = problem.temperature[t];
         const V beta_u = reinterpret_cast<const V *>(problem.beta_u)[group];
         const V grad_cost = -temperature * grad_logit;
         const V scaled_mass = mass * problem.mass_scale;
-        const V code = POSE * beta_u + T(0.5) * log_volume<T>(fitted.variance);
+        const V code = POSE * beta_u + T(0.5) * volume();
         reinterpret_cast<V *>(shared.beta_a)[group] -= grad_cost;
         reinterpret_cast<V *>(shared.beta_u)[group] += POSE * scaled_mass * grad_cost;
         grad_mass = problem.mass_scale * code * grad_cost;

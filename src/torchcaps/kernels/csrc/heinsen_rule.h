@@ -45,16 +45,21 @@ struct HeinsenRule {
     INLINE V logit(int64_t, int64_t, int64_t, V, V, const Sums &sums) const { return sums.logit; }
     INLINE bool logistic() const { return true; }
     INLINE V log_activation(V z) const { return log_sigmoid<T>(z); }
-    INLINE V activation(int64_t, const Statistics<T> &fitted) const { return sigmoid<T>(fitted.logit); }
+    template <class Statistics>
+    INLINE V activation(int64_t, const Statistics &fitted) const {
+        return sigmoid<T>(fitted.logit);
+    }
 
     // A dead parent is excluded by a constant, whatever its activation.
-    INLINE V grad_of_log_activation(const Statistics<T> &fitted, V grad) const {
+    template <class Statistics>
+    INLINE V grad_of_log_activation(const Statistics &fitted, V grad) const {
         const V zero = {};
         return fitted.mass > least_mass ? grad * sigmoid<T>(-fitted.logit) : zero;
     }
 
     // The logit depends neither on the mass nor on the variances: G_z takes the place of G_m.
-    INLINE V grad_of_activation(int64_t, int64_t, int64_t, const Statistics<T> &, V, V grad_logit, const Shared &,
+    template <class Volume>
+    INLINE V grad_of_activation(int64_t, int64_t, int64_t, V, const Volume &, V, V grad_logit, const Shared &,
                                 V &grad_mass) const {
         grad_mass = grad_logit;
         return V{};

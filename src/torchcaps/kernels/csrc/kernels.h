@@ -12,31 +12,31 @@ namespace torchcaps::INSTRUCTION_SET {
 
 inline Scratch scratch_at(void *memory) { return {reinterpret_cast<uintptr_t>(memory)}; }
 
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 int64_t mixture_forward_scratch(const typename Rule::Problem &problem) {
     Scratch scratch = scratch_at(nullptr);
-    EmForward<T, Rule>(problem, 0, scratch);
+    EmForward<T, Rule, Spread>(problem, 0, scratch);
     return scratch.next / sizeof(T);
 }
 
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 void mixture_forward(const typename Rule::Problem &problem, const EmOutput<T> &output, int64_t sample, T *memory) {
     Scratch scratch = scratch_at(memory);
-    EmForward<T, Rule>(problem, sample, scratch).run(output, sample);
+    EmForward<T, Rule, Spread>(problem, sample, scratch).run(output, sample);
 }
 
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 int64_t mixture_backward_scratch(const typename Rule::Problem &problem) {
     Scratch scratch = scratch_at(nullptr);
-    EmBackward<T, Rule>(problem, EmGradient<T>{}, typename Rule::Shared{}, 0, scratch);
+    EmBackward<T, Rule, Spread>(problem, EmGradient<T>{}, typename Rule::Shared{}, 0, scratch);
     return scratch.next / sizeof(T);
 }
 
-template <class T, class Rule>
+template <class T, class Rule, class Spread>
 void mixture_backward(const typename Rule::Problem &problem, const EmGradient<T> &gradient,
                       const typename Rule::Shared &shared, int64_t sample, T *memory) {
     Scratch scratch = scratch_at(memory);
-    EmBackward<T, Rule>(problem, gradient, shared, sample, scratch).run(gradient, sample);
+    EmBackward<T, Rule, Spread>(problem, gradient, shared, sample, scratch).run(gradient, sample);
 }
 
 template <class T>
@@ -87,17 +87,23 @@ void dynamic_grad_of_votes(const DynamicProblem<T> &problem, const Range &childr
 
 template <class T>
 Kernels<T> table() {
-    Kernels<T> kernels;
+    Kernels<T> kernels = {};
     kernels.lanes = Lanes<T>::count;
     kernels.dynamic_group = DynamicSamples<T>::GROUP;
-    kernels.em_forward_scratch = mixture_forward_scratch<T, EmRule<T>>;
-    kernels.em_forward = mixture_forward<T, EmRule<T>>;
-    kernels.em_backward_scratch = mixture_backward_scratch<T, EmRule<T>>;
-    kernels.em_backward = mixture_backward<T, EmRule<T>>;
-    kernels.heinsen_forward_scratch = mixture_forward_scratch<T, HeinsenRule<T>>;
-    kernels.heinsen_forward = mixture_forward<T, HeinsenRule<T>>;
-    kernels.heinsen_backward_scratch = mixture_backward_scratch<T, HeinsenRule<T>>;
-    kernels.heinsen_backward = mixture_backward<T, HeinsenRule<T>>;
+    kernels.em_forward_scratch = mixture_forward_scratch<T, EmRule<T>, Diagonal<T>>;
+    kernels.em_forward = mixture_forward<T, EmRule<T>, Diagonal<T>>;
+    kernels.em_backward_scratch = mixture_backward_scratch<T, EmRule<T>, Diagonal<T>>;
+    kernels.em_backward = mixture_backward<T, EmRule<T>, Diagonal<T>>;
+    if constexpr (sizeof(T) == sizeof(double)) {
+        kernels.rows_forward_scratch = mixture_forward_scratch<T, EmRule<T>, Rows<T>>;
+        kernels.rows_forward = mixture_forward<T, EmRule<T>, Rows<T>>;
+        kernels.rows_backward_scratch = mixture_backward_scratch<T, EmRule<T>, Rows<T>>;
+        kernels.rows_backward = mixture_backward<T, EmRule<T>, Rows<T>>;
+    }
+    kernels.heinsen_forward_scratch = mixture_forward_scratch<T, HeinsenRule<T>, Diagonal<T>>;
+    kernels.heinsen_forward = mixture_forward<T, HeinsenRule<T>, Diagonal<T>>;
+    kernels.heinsen_backward_scratch = mixture_backward_scratch<T, HeinsenRule<T>, Diagonal<T>>;
+    kernels.heinsen_backward = mixture_backward<T, HeinsenRule<T>, Diagonal<T>>;
     kernels.dynamic_forward_scratch = dynamic_forward_scratch<T>;
     kernels.dynamic_forward = dynamic_forward<T>;
     kernels.dynamic_saved_size = dynamic_saved_size<T>;

@@ -15,6 +15,9 @@ constexpr int POSE = SIDE * SIDE;
 // Numbers that one parent keeps per iteration: mean, its low part and variance (POSE each), mass and logit.
 constexpr int64_t EM_STATISTICS = 3 * POSE + 2;
 
+// The same with a covariance of rows: mean and its low part, a symmetric matrix of SIDE x SIDE, mass and logit.
+constexpr int64_t ROWS_STATISTICS = 2 * POSE + SIDE * (SIDE + 1) / 2 + 2;
+
 // Which child votes for which parents. Votes are sorted by child: child n casts the votes start[n] .. start[n + 1] - 1,
 // each for all parent types at one position. The field of a position is the set of children that vote for it.
 struct Wiring {
@@ -67,7 +70,7 @@ struct HeinsenProblem : MixtureProblem<T> {
 template <class T>
 struct EmOutput {
     T *pose, *activation, *logit;  // [batch, positions, parents (, 16)]
-    T *statistics;                 // [batch, iterations, positions, padded / lanes, 50, lanes]
+    T *statistics;                 // [batch, iterations, positions, padded / lanes, EM_STATISTICS, lanes]
 };
 
 template <class T>
@@ -117,6 +120,13 @@ struct Kernels {
 
     int64_t (*em_backward_scratch)(const EmProblem<T> &);
     void (*em_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
+
+    // With a covariance of rows; null for float32, in which a nearly singular covariance has no digits left.
+    int64_t (*rows_forward_scratch)(const EmProblem<T> &);
+    void (*rows_forward)(const EmProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
+
+    int64_t (*rows_backward_scratch)(const EmProblem<T> &);
+    void (*rows_backward)(const EmProblem<T> &, const EmGradient<T> &, const EmShared<T> &, int64_t sample, T *scratch);
 
     int64_t (*heinsen_forward_scratch)(const HeinsenProblem<T> &);
     void (*heinsen_forward)(const HeinsenProblem<T> &, const EmOutput<T> &, int64_t sample, T *scratch);
