@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from torchcaps.experiments.wholes.unlabeled.joint import (
     train_jointly,
 )
 from torchcaps.experiments.wholes.unlabeled.rendering import draw_over, draw_sum, place_templates
+from torchcaps.experiments.wholes.unlabeled.stages import keep
 from torchcaps.layers import ConstellationCaps
 from torchcaps.models import PartsCapsNet
 from torchcaps.models.part_detector import PartDetector
@@ -47,6 +49,18 @@ def flag(size: int = 16) -> torch.Tensor:
 
 def pose(angle: float, scale: float, x: float, y: float) -> torch.Tensor:
     return SimilarityPose.from_parts(*torch.tensor([angle, scale, x, y]))[None, None]
+
+
+def test_a_stage_may_return_one_tensor_under_two_names(tmp_path: Path) -> None:
+    study = Study(tmp_path, quick=True)
+    same = torch.arange(3.0)
+    kept = keep(study, "twice", lambda: {"templates": same, "round.0": same})
+    assert kept["templates"].tolist() == kept["round.0"].tolist() == [0.0, 1.0, 2.0]
+    assert keep(study, "twice", lambda: pytest.fail("computed again"))["templates"].tolist() == [
+        0.0,
+        1.0,
+        2.0,
+    ]
 
 
 def test_a_quarter_turn_of_the_pose_turns_the_image() -> None:

@@ -70,7 +70,8 @@ def keep(study: Study, name: str, compute: Callable[[], dict[str, Tensor]]) -> d
     if not path.is_file():
         study.check_deadline(f"before {name}")
         study.log(name)
-        tensors = {key: value.contiguous() for key, value in compute().items()}
+        # Copies: a file cannot hold two tensors that share memory, as the last templates and their round do.
+        tensors = {key: value.detach().clone().contiguous() for key, value in compute().items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_on_success(path) as temporary:
             save_file(tensors, temporary)
