@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
 
 
 QUICK = Sizes(64, 1, 250, 400, 200, 20, 160)
-FULL = Sizes(96, 3, 1500, 1500, 300, 60, 1000)
+FULL = Sizes(96, 3, 4000, 1500, 300, 60, 1000)
 
 
 class Learned(NamedTuple):
