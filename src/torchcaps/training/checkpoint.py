@@ -149,7 +149,7 @@ def _read_moments(
             )
         if tensor.isnan().any():
             raise RunError(f"{path} is damaged: optimizer.{name} holds NaN")
-        moments.setdefault(int(number), {})[key] = tensor
+        moments.setdefault(int(number), {})[key] = _laid_out(tensor, parameters[int(number)])
     kind = type(optimizer)
     if issubclass(kind, torch.optim.SGD):
         fits = all(each.keys() <= SGD for each in moments.values())
@@ -163,6 +163,17 @@ def _read_moments(
             "recipe.toml, or start a new run in another folder (--out)"
         )
     return moments
+
+
+def _laid_out(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """The tensor with the memory layout of its parameter, in which the optimizer computes.
+
+    Files hold tensors in one layout. An operation on two layouts rounds differently from one on a single
+    layout, and a resumed run would no longer be bitwise the same.
+    """
+    if tensor.shape != parameter.shape:
+        return tensor
+    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
 def _optimizer_tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
