@@ -13,6 +13,7 @@ from torchcaps.models.self_routing_net import VotelessCaps
 from torchcaps.models.trunks.plain import with_coordinates
 from torchcaps.models.vb_capsnet import NormalizedConvCaps
 from torchcaps.testing import assert_batch_independent, assert_child_permutation, assert_couplings_normalized
+from torchcaps.votes import DenseVotes
 
 SELF_ROUTING: dict[str, Any] = {"backbone": "conv6", "types": 4, "pose_dim": 4}
 INVERTED: dict[str, Any] = {"backbone": "conv5", "types": (2, 3, 2), "pose_dim": 4}
@@ -79,6 +80,21 @@ def test_voteless_capsules_are_means_of_their_children() -> None:
     assert_batch_independent(layer, children)
     assert "weight" not in layer.state_dict()
     assert layer.double()(Capsules(*(each.double() for each in children))).pose.dtype == torch.float64
+
+
+def test_voteless_capsules_have_the_gradients_of_their_votes() -> None:
+    layer = VotelessCaps(6, 4, 3).double()
+    torch.nn.init.normal_(layer.routing.weight)
+    pose, activation = (
+        torch.randn(2, 6, 4).double().requires_grad_(),
+        torch.rand(2, 6).double().requires_grad_(),
+    )
+    inputs = [pose, activation, layer.routing.weight, layer.routing.bias]
+    slope = torch.randn(2, 3, 4).double()
+    found = torch.autograd.grad(layer(Capsules(pose, activation)).pose, inputs, slope)
+    votes = DenseVotes(pose, layer.weight, layer.space)
+    wanted = torch.autograd.grad(layer.routing(votes, activation).pose.squeeze(1), inputs, slope)
+    torch.testing.assert_close(found, wanted)
 
 
 def test_other_routings_give_the_networks_that_self_routing_was_compared_with() -> None:

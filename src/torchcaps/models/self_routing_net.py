@@ -6,12 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchcaps.capsules import Capsules
 from torchcaps.layers import CapsuleLayer, DenseCaps, NormalizedPrimaryCaps
 from torchcaps.models.backbones import create_backbone
 from torchcaps.models.base import CapsuleModel, Output
 from torchcaps.models.registry import register_model
 from torchcaps.poses import PoseSpace
 from torchcaps.routing import ROUTINGS
+from torchcaps.votes import DenseVotes
 
 
 class SelfRoutingNet(CapsuleModel):
@@ -103,6 +105,10 @@ class VotelessCaps(DenseCaps):
         del self.weight
         self.register_buffer("weight", space.initial_weight(in_capsules, out_capsules), persistent=False)
 
+    def votes(self, capsules: Capsules) -> DenseVotes:
+        """Votes `[B, 1, N, J, D]`."""
+        return OwnVotes(capsules.flatten().pose, self.weight, self.space)
+
 
 class OwnPose(PoseSpace):
     """The vote of a child is its own pose: there are no weights."""
@@ -121,6 +127,18 @@ class OwnPose(PoseSpace):
     def compose(self, pose: Tensor, weight: Tensor) -> Tensor:
         """The pose of each child, once per parent: `[..., I, J, D]`."""
         return pose.unsqueeze(-2).expand(*pose.shape[:-1], weight.shape[-2], self.out_dim)
+
+
+class OwnVotes(DenseVotes):
+    """Votes in `OwnPose`: a child has the same vote for all parents, so a mean needs no tensor of votes."""
+
+    def mean(self, share: Tensor) -> Tensor:
+        """See `Votes.mean`; the sum is taken around the mean pose of the children."""
+        if not isinstance(self.space, OwnPose):  # other votes of the same children, see `with_weight`
+            return super().mean(share)
+        share, center = share.squeeze(1), self.pose.detach().mean(1, keepdim=True)
+        near = share.transpose(1, 2) @ (self.pose - center)
+        return (near + center * share.detach().sum(1).unsqueeze(-1)).unsqueeze(1)
 
 
 # The paper's optimizer; the loss, the negative log-likelihood of the activations, is cross-entropy here.
