@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,41 @@ def test_code_of_a_package_is_that_of_all_its_files() -> None:
 
     assert code_digest(boats.CLAIM) != code_digest(overlap.CLAIM) != ""
     assert code_digest(CLAIM) == code_digest(replace(CLAIM, name="other"))
+
+
+CHANGED = """
+def judge(numbers):
+    return False, "no"
+
+
+def run(study):
+    study.add_number("error", {error})
+
+
+from torchcaps.experiments.framework.study import Claim
+
+CLAIM = Claim("made", "claim", "source", "data", "data", 1, run, judge)
+"""
+
+
+def claim_of(path: Path, text: str) -> Claim:
+    path.parent.mkdir()
+    path.write_text(text)
+    spec = spec_from_file_location(f"made_{path.parent.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CLAIM
+
+
+def test_a_changed_judge_is_the_same_code_but_a_changed_measurement_is_not(tmp_path: Path) -> None:
+    first, judged, measured = (
+        claim_of(tmp_path / name / "made.py", text)
+        for name, text in {
+            "first": CHANGED.format(error=1),
+            "judged": CHANGED.format(error=1).replace('"no"', '"it is not so"'),
+            "measured": CHANGED.format(error=2),
+        }.items()
+    )
+    assert code_digest(judged) == code_digest(first) != code_digest(measured)

@@ -10,6 +10,7 @@ from typing import Any
 
 from torchcaps.experiments.framework.formatting import is_number, spread_of
 from torchcaps.experiments.framework.items import Figure, ReportItem, Table, Text, Verdict
+from torchcaps.experiments.framework.measured import Measured
 
 Judge = Callable[[Mapping[str, float]], "tuple[bool | None, str]"]
 # A number in a sentence: a sign, thousands, decimals, and an exponent, whose hyphen may be non-breaking.
@@ -41,24 +42,13 @@ def combine_numbers(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, 
     return combined
 
 
-def means_of(numbers: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """The means of `combine_numbers`, of the numbers that every seed has.
-
-    >>> means_of(combine_numbers([{"error": 1.0, "rare": 5.0}, {"error": 3.0}]))
-    {'error': 2.0}
-    """
-    return {name: each["mean"] for name, each in numbers.items() if None not in each["values"]}
-
-
-def combine_sentences(sentences: Sequence[str], of_means: str | None = None) -> str | None:
+def combine_sentences(sentences: Sequence[str]) -> str | None:
     """One sentence from those of all seeds, if they differ in their numbers alone.
 
     A number that differs becomes `mean ± deviation`.
 
     Args:
         sentences: one for each seed.
-        of_means: the same sentence about the means of the numbers; by default its numbers are the means of
-            those in the sentences.
 
     Returns:
         The sentence; `None` if the words differ.
@@ -69,32 +59,29 @@ def combine_sentences(sentences: Sequence[str], of_means: str | None = None) -> 
         >>> combine_sentences(["It is better.", "It is worse."]) is None
         True
     """
-    every = [*sentences, *([] if of_means is None else [of_means])]
-    words = {tuple(NUMBER.split(sentence)) for sentence in every}
+    words = {tuple(NUMBER.split(sentence)) for sentence in sentences}
     if len(words) > 1:
         return None
     columns = list(zip(*(NUMBER.findall(sentence) for sentence in sentences)))
-    given = [None] * len(columns) if of_means is None else NUMBER.findall(of_means)
-    replaced = [spread_text(texts, own) for texts, own in zip(columns, given)] if words else []
+    replaced = [spread_text(texts) for texts in columns]
     return "".join(word + number for word, number in zip(words.pop(), [*replaced, ""]))
 
 
-def spread_text(texts: Sequence[str], of_means: str | None = None) -> str:
+def spread_text(texts: Sequence[str]) -> str:
     """A number as all seeds write it.
 
     >>> spread_text(["5", "5"]), spread_text(["1,000.5", "1,001.5"]), spread_text(["2e-09", "5e-09"])
     ('5', '1,001.0 ± 0.7', '2e-09 to 5e-09')
     """
     if len(set(texts)) == 1:
-        return texts[0] if of_means is None else of_means
+        return texts[0]
     values = [float(text.replace(",", "").replace("−", "-").replace("\u2011", "-")) for text in texts]
     if any("e" in text for text in texts):
         # A deviation says nothing about orders of magnitude.
         smallest, largest = (texts[values.index(end(values))] for end in (min, max))
         return f"{smallest} to {largest}"
     decimals = max(1, *(len(text.partition(".")[2]) for text in texts))
-    center = f"{mean(values):,.{decimals}f}" if of_means is None else of_means
-    return f"{center} ± {stdev(values):.{decimals}f}"
+    return f"{mean(values):,.{decimals}f} ± {stdev(values):.{decimals}f}"
 
 
 def combine_verdicts(
@@ -129,8 +116,8 @@ def judged(judge: Judge, numbers: Sequence[Mapping[str, float]], alone: Sequence
     >>> judged(judge, [{"error": 4.0}, {"error": 5.0}], [True, False]).sentence
     'The error is 4.5 ± 0.7 %. Decided on the means; alone, 1 of 2 seeds say the same.'
     """
-    holds, sentence = judge(means_of(combine_numbers(numbers)))
-    sentence = combine_sentences([judge(each)[1] for each in numbers], sentence) or sentence
+    shared = [name for name in numbers[0] if all(name in each for each in numbers)]
+    holds, sentence = judge({name: Measured([each[name] for each in numbers]) for name in shared})
     same = list(alone).count(holds)
     if same < len(alone):
         sentence += f" Decided on the means; alone, {same} of {len(alone)} seeds say the same."

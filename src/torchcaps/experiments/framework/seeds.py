@@ -206,7 +206,8 @@ def training_commits(run: Path) -> list[str]:
 def code_digest(claim: Claim) -> str:
     """The sha256 of a claim's own module or package, to see whether a result was made with the same code.
 
-    What the claim imports from elsewhere does not count.
+    What the claim imports from elsewhere does not count. Nor does its function `judge`: verdicts are made
+    again from recorded numbers whenever seeds are joined.
 
     Returns:
         The digest; empty if the experiment was not read from a file.
@@ -218,7 +219,10 @@ def code_digest(claim: Claim) -> str:
     if not path.is_file():
         return ""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    judge = inspect.getsource(claim.judge) if claim.judge else ""
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.relative_to(path.parent).as_posix()}\n".encode() + file.read_bytes())
+        text = file.read_text(encoding="utf-8")
+        text = text.replace(judge, "") if judge else text
+        digest.update(f"{file.relative_to(path.parent).as_posix()}\n{text}".encode())
     return digest.hexdigest()

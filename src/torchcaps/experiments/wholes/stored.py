@@ -1,7 +1,7 @@
 """Networks that several experiments use: trained once, then kept in the cache.
 
 A checkout has some of them in `claims/networks`, those that take longest: an experiment that runs there takes
-them as they are, on every machine.
+them as they are, on every machine with the same versions of torch and torchcaps.
 """
 
 from __future__ import annotations

@@ -103,6 +103,9 @@ def test_wholes_holds_only_at_the_level_and_ahead_of_the_best() -> None:
 def test_scrambled_needs_both_worlds() -> None:
     good = {"shapes.capsules.trained_angles": 0.98, "faces.capsules.trained_angles": 0.96}
     good |= {"shapes.mlp.trained_angles": 0.9, "faces.mlp.trained_angles": 0.9}
+    good |= {
+        f"{world}.{name}.all_angles": 0.6 for world in ("shapes", "faces") for name in ("capsules", "mlp")
+    }
     assert scrambled.judge(good)[0] is True
     assert scrambled.judge({**good, "faces.capsules.trained_angles": 0.94})[0] is None
     assert scrambled.judge({**good, "faces.mlp.trained_angles": 0.97})[0] is None
@@ -112,13 +115,15 @@ def test_scrambled_needs_both_worlds() -> None:
 
 def test_few_compares_100_with_1000() -> None:
     good = {"capsules.100": 1.0, "dense_pretrained.100": 20.0, "dense_pretrained.1000": 1.0}
+    good |= {"set_transformer.100": 9.0, "set_transformer.1000": 0.3}
     assert few.judge(good)[0] is True
     assert few.judge({**good, "dense_pretrained.1000": 0.9})[0] is None
     assert few.judge({**good, "dense_pretrained.1000": 0.5, "dense_pretrained.100": 0.8})[0] is False
 
 
 def test_poses_must_get_better_with_cleaner_images_and_more_parts() -> None:
-    better, worse = {"place": 1.0, "angle": 1.0}, {"place": 5.0, "angle": 5.0}
+    named = {"right": 90.0, "overlap": 0.8}
+    better, worse = {"place": 1.0, "angle": 1.0, **named}, {"place": 5.0, "angle": 5.0, **named}
     tests = {
         "noise_0": better,
         "noise_20": worse,
@@ -136,11 +141,13 @@ def test_poses_must_get_better_with_cleaner_images_and_more_parts() -> None:
 
 def test_crowds_and_hierarchy_need_both_levels() -> None:
     numbers = {"capsules.wholes_4.f1": 90.0, "capsules.ambiguous.exact": 95.0}
-    numbers |= {"capsules.wholes_4.set": 80.0, "cnn.wholes_4.set": 20.0}
+    numbers |= {"capsules.wholes_4.exact": 70.0, "capsules.twins_30.f1": 40.0}
+    numbers |= {f"{name}.wholes_{count}.set": 80.0 for name in ("capsules", "cnn") for count in (1, 2, 3, 4)}
     assert crowds.judge(numbers)[0] is True
     assert crowds.judge({**numbers, "capsules.ambiguous.exact": 94.0})[0] is None
     levels = {"capsules.all_angles.named": 95.0, "capsules.all_angles.exact": 90.0}
-    levels |= {"dense_pretrained.all_angles.named": 40.0}
+    levels |= {"dense_pretrained.all_angles.named": 40.0, "dense_pretrained.trained_angles.named": 99.0}
+    levels |= {"capsules.trained_angles.exact": 95.0}
     assert hierarchy.judge(levels)[0] is True
     assert hierarchy.judge({**levels, "capsules.all_angles.exact": 80.0})[0] is None
 

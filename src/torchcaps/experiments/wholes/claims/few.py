@@ -88,6 +88,8 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
     return holds, (
         f"With {FEW} wholes, the error of capsules is {percent(own)}; that of the best CNN, "
         f"“{LABELS[best]}”, is {percent(equal)} with as many and {percent(rivals[best])} with {MANY:,}. "
+        f"A set transformer on the same found parts has {percent(numbers[f'{SET}.{FEW}'])} with {FEW} and "
+        f"{percent(numbers[f'{SET}.{MANY}'])} with {MANY:,}. "
         f"(Criterion: capsules with {FEW} wholes are at least as good as the best CNN with {MANY:,}.)"
     )
 

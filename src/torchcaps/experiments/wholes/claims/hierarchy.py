@@ -156,8 +156,11 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
     passed = (named >= MIN_NAMED, exact >= MIN_EXACT)
     return (True if all(passed) else None if any(passed) else False), (
         f"Learned within ±30°, {percent(named)} of the groups are named right over all angles, and "
-        f"{percent(exact)} of the trees are exact. The best CNN, “{LABELS[best]}”, names "
-        f"{percent(rivals[best])} right. (Criterion: at least {MIN_NAMED:.0f} % of the groups and "
+        f"{percent(exact)} of the trees are exact; at trained angles "
+        f"{percent(numbers['capsules.trained_angles.exact'])}. The best CNN, “{LABELS[best]}”, names "
+        f"{percent(rivals[best])} right over all angles, and "
+        f"{percent(numbers[f'{best}.trained_angles.named'])} at trained ones. Images have 96×96 pixels. "
+        f"(Criterion: at least {MIN_NAMED:.0f} % of the groups and "
         f"{MIN_EXACT:.0f} % of the trees.)"
     )
 

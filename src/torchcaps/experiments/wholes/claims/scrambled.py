@@ -125,7 +125,8 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
         ahead &= own > areas[best]
         sentences.append(
             f"{world}: {own:.3f} with capsules, {areas[best]:.3f} with the best other network, "
-            f"“{LABELS[best]}”"
+            f"“{LABELS[best]}” (over all angles {numbers[f'{world}.{CAPSULES}.all_angles']:.3f} and "
+            f"{numbers[f'{world}.{best}.all_angles']:.3f})"
         )
     holds = True if reached and ahead else None if ahead or reached else False
     return holds, (
