@@ -28,3 +28,9 @@ def test_a_data_dir_must_exist(run: Run, capsys: pytest.CaptureFixture) -> None:
     assert "'nowhere' does not exist" in capsys.readouterr().err
     run("data", "digits", "--data-dir", "note", code=2)
     assert "'note' is a file" in capsys.readouterr().err
+
+
+def test_a_range_without_brackets_is_told_how_to_write_it(run: Run, capsys: pytest.CaptureFixture) -> None:
+    run("data", "shapes", "--set", "angle=-30,30", code=2)
+    assert "--set angle=[-30,30]" in capsys.readouterr().err
+    run("data", "shapes", "--set", "angle=[-30,30]", "--set", "count=20", "--out", "sheet.png")

@@ -67,3 +67,15 @@ def test_an_empty_tree_says_so() -> None:
     empty = ParseTree((8, 8), [])
     assert "nothing was found" in str(empty)
     assert "nothing was found" in texts(empty.draw())
+
+
+def test_an_image_that_is_no_tensor_is_named() -> None:
+    with pytest.raises(ValueError, match=r"image must be a tensor \[C, H, W\], got ndarray"):
+        tree().draw(torch.zeros(1, 40, 30).numpy())  # type: ignore[arg-type]
+
+
+def test_masks_are_drawn_over_the_part_of_the_picture_that_was_seen() -> None:
+    seen = tree()
+    seen.size, seen.seen = (80, 100), (20.0, 0.0, 80.0, 80.0)
+    _, mask = seen.draw().axes[0].images
+    assert tuple(mask.get_extent()) == (20, 80, 80, 0)

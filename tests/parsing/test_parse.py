@@ -219,6 +219,41 @@ def test_wrong_input_is_named() -> None:
         parse(model, images, threshold=1.5)
     with pytest.raises(ValueError, match="children"):
         parse(model, images, children=0)
+    with pytest.raises(ValueError, match=r"names must be torchcaps\.parsing\.Names.*got list"):
+        parse(model, images, names=["cat", "dog"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"model must be a torch\.nn\.Module, got str"):
+        parse("capsnet_small-mnist", images)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["parts_capsnet", "capsnet_small"])
+def test_pixels_that_cannot_be_read_are_named(name: str) -> None:
+    model = network(name)
+    images = images_for(model, 2)
+    for value in (torch.nan, torch.inf):
+        wrong = images.clone()
+        wrong[0, 0, 3, 4] = value
+        with pytest.raises(ValueError, match="1 of 2560 pixels are NaN or infinite"):
+            parse(model, wrong)
+    with pytest.raises(ValueError, match=r"in 0\.\.1, and hold values from .*by 255"):
+        parse(model, 255 * images.abs().clamp(max=1))
+    # Standardized pixels are farther from 0 than 1.
+    assert len(parse(model, 8 * torch.randn_like(images))) == 2
+
+
+@pytest.mark.parametrize("name", ["parts_capsnet", "capsnet_small"])
+def test_no_images_have_no_trees(name: str) -> None:
+    model = network(name)
+    assert parse(model, images_for(model, 1)[:0]) == []
+
+
+def test_the_text_says_what_primary_capsules_on_a_grid_see() -> None:
+    model = network("capsnet_small")
+    (tree,) = parse(model, images_for(model, 1))
+    child = tree.roots[0].children[0]
+    assert child.position is not None
+    assert child.box is not None
+    text = "row {}, column {}, ".format(*child.position) + "sees ({}, {}) to ({}, {}) px".format(*child.box)
+    assert text in str(tree)
 
 
 def test_dense_layers_without_a_grid_see_what_their_capsules_see() -> None:

@@ -92,7 +92,7 @@ def test_a_shift_of_the_image_shifts_the_tree(shift: tuple[int, int]) -> None:
     sizes = {"channels": 4, "proposals": 200, "kinds": 1}
     model = PartsCapsNet(num_classes=2, in_channels=1, image_size=128, **sizes)
     images = torch.zeros(1, 1, 128, 128)
-    images[..., 58:70, 60:68] = 100 * torch.rand(12, 8)
+    images[..., 58:70, 60:68] = 60 * torch.rand(12, 8)
     down, right = shift
     before, after = parse(model, torch.cat([images, images.roll(shift, (2, 3))]), threshold=0.0)
     # Away from the border, which reaches half a receptive field inward.
@@ -146,3 +146,43 @@ def test_turning_upright_changes_angles_and_no_scores() -> None:
             mean = (unit * new.wholes.activation.unsqueeze(-1))[mine].sum(0)
             if mine.any():
                 assert float(torch.atan2(mean[1], mean[0])) == approx(0, abs=1e-6)
+
+
+def small_network() -> PartsCapsNet:
+    torch.manual_seed(0)
+    model = PartsCapsNet(num_classes=3, in_channels=1, image_size=32, channels=4, proposals=6)
+    find_something(model)
+    return model.eval()
+
+
+def test_turning_upright_takes_a_list_of_images_as_well() -> None:
+    images = torch.rand(4, 1, 32, 32)
+    first, second = small_network(), small_network()
+    turn_upright(first, images)
+    turn_upright(second, list(images))
+    assert not torch.equal(first.wholes.weight, small_network().wholes.weight)
+    torch.testing.assert_close(second.wholes.weight, first.wholes.weight)
+    turn_upright(second, [torch.rand(1, 32, 32), torch.rand(1, 40, 48)])
+
+
+def test_turning_upright_names_what_is_wrong() -> None:
+    images = torch.rand(2, 1, 32, 32)
+    with pytest.raises(ValueError, match="must be a PartsCapsNet, got Linear"):
+        turn_upright(torch.nn.Linear(1, 1), images)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"images\[1\] must be \[C, H, W\]"):
+        turn_upright(small_network(), [images[0], images])
+    for none in ([], images[:0]):
+        with pytest.raises(ValueError, match="at least one image"):
+            turn_upright(small_network(), none)
+    with pytest.raises(ValueError, match="finite numbers"):
+        turn_upright(small_network(), images * torch.nan)
+
+
+def test_no_whole_is_found_below_one_half() -> None:
+    """As the docstring and the help of the command say: a lower threshold shows more loose parts only."""
+    model = small_network()
+    images = torch.rand(16, 1, 32, 32)
+    low, half = parse(model, images, threshold=0.0), parse(model, images)
+    assert any(tree.nodes("whole") for tree in half)
+    for first, second in zip(low, half):
+        assert first.nodes("whole") == second.nodes("whole")

@@ -319,4 +319,8 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     except RecursionError:
         raise RunError(f"{path} is damaged: its description is nested too deeply") from None
     except (SafetensorError, ValueError) as fault:
+        if Path(path).suffix != ".safetensors":
+            raise RunError(
+                f"{path} is not a weights file, whose name ends in .safetensors ({_one_line(fault)})"
+            ) from None
         raise RunError(f"{path} is damaged: {_one_line(fault)}") from None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torchcaps._checks import check_tensor
 from torchcaps._extras import require
-from torchcaps.parsing.tree import Node, ParseTree
+from torchcaps.parsing.tree import Node, ParseTree, Rectangle
 
 # The colors of Okabe and Ito, which people with any color vision can tell apart.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -60,6 +60,8 @@ def _pixels(tree: ParseTree, image: Tensor | None) -> np.ndarray:
         image = tree.image
     if image is None:
         return np.full((*tree.size, 3), 0.93)
+    if not isinstance(image, Tensor):
+        raise ValueError(f"image must be a tensor [C, H, W], got {type(image).__name__}")
     pixels = image.detach().cpu().float()
     check_tensor("image", pixels, "C H W")
     if image.dtype == torch.uint8:
@@ -86,11 +88,13 @@ def _colors(tree: ParseTree) -> dict[int, str]:
 
 def _draw_found(axes: Any, tree: ParseTree, colors: dict[int, str]) -> None:
     labels = []
+    left, top, right, bottom = tree.seen or (0, 0, tree.size[1], tree.size[0])
+    seen = (left, right, bottom, top)
     fields: dict[str, int] = {}
     for node in tree.nodes():
         color = colors[id(node)]
         if node.children and node.mask is not None and node.level != "group":
-            _draw_mask(axes, node.mask, color)
+            _draw_mask(axes, node.mask, color, seen)
         if node.pixels and not node.children:
             _draw_frame(axes, node, color)
         elif node.box is not None and node.level != "part":
@@ -169,13 +173,13 @@ def _draw_box(axes: Any, node: Node, color: str, *, dashed: bool) -> None:
     )
 
 
-def _draw_mask(axes: Any, mask: Tensor, color: str) -> None:
+def _draw_mask(axes: Any, mask: Tensor, color: str, extent: Rectangle) -> None:
     colors = require("matplotlib.colors", extra="figures", purpose="drawing a parse tree")
     values = (mask.numpy() / max(float(mask.max()), 1e-12)) ** 2
     layer = np.empty((*values.shape, 4))
     layer[..., :3] = colors.to_rgb(color)
     layer[..., 3] = 0.5 * values
-    axes.imshow(layer, extent=(0, values.shape[1], values.shape[0], 0), interpolation="nearest", zorder=2)
+    axes.imshow(layer, extent=extent, interpolation="nearest", zorder=2)
 
 
 def _rows(tree: ParseTree) -> list[tuple[int, Node | None, str]]:

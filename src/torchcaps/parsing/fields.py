@@ -94,11 +94,10 @@ def spread(weight: Tensor, fields: Tensor, height: int, width: int) -> Tensor:
         tensor([1.0000, 1.0000, 0.5000, 0.5000])
     """
     left, top, right, bottom = fields.to(weight).unbind(1)
-    windows = torch.einsum(
-        "ph,pw->phw", _window(top, bottom, height, weight), _window(left, right, width, weight)
-    )
-    total = windows.sum(0)
-    return torch.einsum("sp,phw->shw", weight, windows) / torch.where(total > 0, total, 1.0)
+    rows, columns = _window(top, bottom, height, weight), _window(left, right, width, weight)
+    total = rows.T @ columns
+    # Not a window for each position, which takes gigabytes for a large grid.
+    return (weight.unsqueeze(1) * rows.T) @ columns / torch.where(total > 0, total, 1.0)
 
 
 def _window(start: Tensor, end: Tensor, size: int, like: Tensor) -> Tensor:

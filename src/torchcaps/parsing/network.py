@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torchcaps._checks import check_count, check_number, check_tensor
 from torchcaps.models import PartsCapsNet
 from torchcaps.models.base import evaluating
+from torchcaps.parsing.checks import check_network, check_pixels
 from torchcaps.parsing.parts import parse_parts
 from torchcaps.parsing.paths import parse_paths
 from torchcaps.parsing.tree import Names, ParseTree
@@ -38,12 +39,18 @@ def parse(
         model: any network with capsule layers; it is left in the mode it was in.
         images: float `[B, C, H, W]`, prepared as in training.
         names: of the types.
-        threshold: the least presence 0..1 of a whole, of a loose part, or of a class capsule.
+        threshold: the least presence 0..1 of a whole, of a loose part, or of a class capsule. A
+            `PartsCapsNet` finds no whole with a presence below 0.5: a lower threshold shows more loose parts
+            only.
         children: how many capsules to show below another; the share of those that are left out is told. A
             whole of a `PartsCapsNet` shows all of its parts.
 
     Returns:
         One tree for each image.
+
+    Raises:
+        ValueError: an argument is not as described, a pixel is not a finite number, or the pixels given to a
+            network of torchcaps are far outside 0..1.
 
     Example:
         >>> from torchcaps import create_model
@@ -52,12 +59,21 @@ def parse(
         >>> tree.roots[0].name in ("cat", "dog"), [child.level for child in tree.roots[0].children]
         (True, ['primary', 'primary', 'primary'])
     """
+    check_network(model)
     check_tensor("images", images, "B C H W")
+    check_pixels(images, model)
     if check_number("threshold", threshold) > 1:
         raise ValueError(f"threshold must be at most 1, got {threshold!r}")
     check_count("children", children)
+    if names is not None and not isinstance(names, Names):
+        raise ValueError(
+            'names must be torchcaps.parsing.Names, such as Names(classes=("cat", "dog")), '
+            f"got {type(names).__name__}"
+        )
     names = names or Names()
     trees: list[ParseTree] = []
+    if not len(images):
+        return trees
     with evaluating(model):
         for batch in images.split(_BATCH):
             if isinstance(model, PartsCapsNet):

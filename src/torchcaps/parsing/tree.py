@@ -13,6 +13,9 @@ from torchcaps.parsing.words import pose_words
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels; right and bottom are outside."""
 
+Rectangle = tuple[float, float, float, float]
+"""Left, top, right and bottom, not of whole pixels."""
+
 
 class Names(NamedTuple):
     """What the types of things are called; a type without a name is called by its number.
@@ -133,12 +136,16 @@ class ParseTree:
         roots: the nodes of the highest level, the most present first.
         loose: parts that are present and belong to nothing.
         image: the network's input, `[C, H, W]`; not part of `to_dict`.
+        seen: the part of the image that the network's input, and with it every mask, covers: left, top, right
+            and bottom in pixels; `None` for all of it. `torchcaps parse` gives places in pixels of the
+            picture as it came, which may have been cropped or padded.
     """
 
     size: tuple[int, int]
     roots: list[Node]
     loose: list[Node] = field(default_factory=list)
     image: Tensor | None = field(default=None, repr=False, compare=False)
+    seen: Rectangle | None = None
 
     def nodes(self, level: str | None = None) -> list[Node]:
         """All nodes from the top, loose ones last; or those of one level."""
@@ -153,6 +160,7 @@ class ParseTree:
         """A table for JSON; `from_dict` reads it."""
         return {
             "size": list(self.size),
+            "seen": None if self.seen is None else list(self.seen),
             "roots": [node.to_dict() for node in self.roots],
             "loose": [node.to_dict() for node in self.loose],
         }
@@ -162,7 +170,8 @@ class ParseTree:
         """The tree that `to_dict` described, without image and masks."""
         height, width = table["size"]
         roots, loose = ([Node.from_dict(node) for node in table[key]] for key in ("roots", "loose"))
-        return cls((height, width), roots, loose)
+        seen = table.get("seen")
+        return cls((height, width), roots, loose, seen=None if seen is None else tuple(seen))
 
     def draw(self, image: Tensor | None = None) -> Any:
         """A matplotlib figure: what was found, over the image, and the tree beside it.

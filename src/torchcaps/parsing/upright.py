@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torchcaps.capsules import Instances
 from torchcaps.layers import ConstellationCaps
 from torchcaps.models import PartsCapsNet
 from torchcaps.models.base import evaluating
+from torchcaps.parsing.checks import check_parts_network, check_pixels
 from torchcaps.poses.similarity import SimilarityPose
 
 _BATCH = 64
@@ -25,16 +26,20 @@ def turn_upright(model: PartsCapsNet, images: Tensor | Sequence[Tensor]) -> None
 
     Args:
         model: trained.
-        images: `[B, C, H, W]`, in which wholes and groups are upright on average.
+        images: `[B, C, H, W]`, or a sequence of images `[C, H, W]`, which may differ in size; wholes and
+            groups are upright in them on average.
 
     Example:
         >>> model = PartsCapsNet(num_classes=2, in_channels=1, image_size=32, channels=4)
         >>> turn_upright(model, torch.rand(4, 1, 32, 32))
     """
+    check_parts_network(model)
+    if not len(images):
+        raise ValueError("images must hold at least one image, got none")
     parsed = []
     with evaluating(model):
-        for batch in torch.as_tensor(images).split(_BATCH):
-            check_tensor("images", batch, "B C H W")
+        for batch in _batches(images):
+            check_pixels(batch, model)
             parsed.append(model.parse(batch))
         back = _turns([each.wholes.wholes for each in parsed], model.wholes)
         model.wholes.weight.copy_(_product(model.wholes.weight, back[None, :, None]))
@@ -45,6 +50,16 @@ def turn_upright(model: PartsCapsNet, images: Tensor | Sequence[Tensor]) -> None
             found = [each.groups.wholes for each in parsed if each.groups is not None]
             back = _turns(found, model.groups)
             model.groups.weight.copy_(_product(model.groups.weight, back[None, :, None]))
+
+
+def _batches(images: Tensor | Sequence[Tensor]) -> Iterator[Tensor]:
+    if isinstance(images, Tensor):
+        check_tensor("images", images, "B C H W")
+        yield from images.split(_BATCH)
+        return
+    for number, image in enumerate(images):
+        check_tensor(f"images[{number}]", image, "C H W")
+        yield image.unsqueeze(0)
 
 
 def _turns(found: list[Instances], layer: ConstellationCaps) -> Tensor:

@@ -59,7 +59,9 @@ def read_image_pose(pose: Sequence[float], height: int, width: int) -> dict[str,
 
 
 def pose_words(node: Node) -> str:
-    """Place, angle and scale of a node, or where it is on a grid; else the first numbers of its pose.
+    """Place, angle and scale of a node, or where it is on a grid and what it sees.
+
+    Without these, the first numbers of its pose.
 
     >>> from torchcaps.parsing.tree import Node
     >>> pose = (0.5, 0.0, 0.0, 0.5)
@@ -75,9 +77,9 @@ def pose_words(node: Node) -> str:
         words.append(f"{round(value['angle'])}°")
     if "scale" in value:
         words.append(f"scale {value['scale']:.0f} px" if node.pixels else f"scale {value['scale']:.2g}")
-    if not words and node.box is not None:
-        sees = "sees" if node.level == "primary" else "in"
-        words.append("{} ({}, {}) to ({}, {}) px".format(sees, *node.box))
+    primary = node.level == "primary"
+    if node.box is not None and (primary or not words):
+        words.append("{} ({}, {}) to ({}, {}) px".format("sees" if primary else "in", *node.box))
     elif not words and node.pose:
         numbers = " ".join(f"{number:.2f}" for number in node.pose[:_SHOWN])
         words.append(f"pose {numbers}{' …' if len(node.pose) > _SHOWN else ''}")

@@ -13,7 +13,7 @@ from torchcaps._registry import suggest
 from torchcaps.capsules import Capsules
 from torchcaps.data.formats.images import MAX_PIXELS, open_image, read_image, upright_shape
 from torchcaps.data.preprocess import Preprocess
-from torchcaps.errors import RunError
+from torchcaps.errors import DataError, RunError
 from torchcaps.models import Model, Output, list_pretrained, pretrained_path
 from torchcaps.models.base import evaluating
 from torchcaps.models.hub import WEIGHTS as SAVED_WEIGHTS
@@ -23,6 +23,8 @@ from torchcaps.training.objective import as_output
 from torchcaps.training.run import reported_model
 
 LOGGER = logging.getLogger(__name__)
+MAX_TIMES = 16
+"""How many times the pixels of a training image `Predictor.full_shape` allows: memory grows with them."""
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -156,10 +158,12 @@ class Predictor:
 
         Args:
             path: an image file.
-            side: pixels along its shorter side, by default those of the training images.
+            side: pixels along its shorter side. By default those of the training images, times
+                `picture_scale` if the model has one: a `PartsCapsNet` that was trained on 64 pixels reads 96.
 
         Raises:
             ValueError: another side was asked for, and the model reads one size only.
+            DataError: the shape would have more than `MAX_TIMES` as many pixels as a training image.
         """
         if not getattr(self.model, "any_size", False) or self.preprocess.crop or self.preprocess.resize:
             if side is not None:
@@ -170,8 +174,19 @@ class Predictor:
             return self.card.image_size
         with open_image(Path(path)) as image:
             height, width = upright_shape(image)
-        factor = (side or min(self.card.image_size)) / min(height, width)
-        return round(factor * height), round(factor * width)
+        trained = self.card.image_size
+        side = side or round(getattr(self.model, "picture_scale", 1.0) * min(trained))
+        factor = side / min(height, width)
+        shape = round(factor * height), round(factor * width)
+        most = MAX_TIMES * trained[0] * trained[1]
+        if shape[0] * shape[1] > most:
+            raise DataError.in_file(
+                Path(path),
+                f"with {side} pixels along its shorter side it has {shape[1]}×{shape[0]} = "
+                f"{shape[0] * shape[1]} pixels, and at most {most} are read, {MAX_TIMES} times as many as a "
+                "training image has: crop it, or choose fewer pixels with --size",
+            )
+        return shape
 
     def _prediction(self, scores: Tensor) -> Prediction:
         order = scores.argsort(descending=True).tolist()

@@ -103,7 +103,9 @@ def check_range(name: str, value: object, minimum: float | None = 0.0) -> Range:
     ValueError: scale must be two ascending numbers (lowest, highest), got (0.8, 0.5)
     """
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise ValueError(f"{name} must be two numbers (lowest, highest), got {value!r}")
+        listed = isinstance(value, str) and "," in value
+        hint = f"; on the command line, write --set {name}=[{value}]" if listed else ""
+        raise ValueError(f"{name} must be two numbers (lowest, highest), got {value!r}{hint}")
     low, high = (check_number(name, each, minimum) for each in value)
     if low > high:
         raise ValueError(f"{name} must be two ascending numbers (lowest, highest), got {value!r}")
