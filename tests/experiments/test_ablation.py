@@ -8,9 +8,11 @@ from torchcaps.experiments.ablation import (
     FIRST,
     FROM_TWIN,
     LOSSES,
+    RISING,
     ROWS,
     TWIN,
     add_verdicts,
+    dead_types,
     make_recipe,
 )
 from torchcaps.experiments.framework.run import reproduce
@@ -67,12 +69,24 @@ def test_verdict_depends_on_the_rows_that_are_worse(
     tmp_path: Path, errors: dict[str, float], holds: bool | None
 ) -> None:
     study = Study(tmp_path, quick=True)
-    results = {name: {"error": 20.0, "count": 400} for name in ROWS}
-    results |= {name: {"error": 10.0, "count": 400} for name in (FIRST, TWIN)}
-    add_verdicts(study, results | {name: {"error": error, "count": 400} for name, error in errors.items()})
+    results = {name: {"error": 20.0, "count": 400, "dead": 0.0} for name in ROWS}
+    for name, error in {FIRST: 10.0, TWIN: 10.0, **errors}.items():
+        results[name]["error"] = error
+    add_verdicts(study, results)
     verdict = study.results()["verdicts"][0]
     assert verdict["holds"] is holds
-    assert all(name in verdict["sentence"] for name in ROWS if name not in (FIRST, TWIN, *LOSSES))
+    assert all(name in verdict["sentence"] for name in ROWS if name not in (FIRST, TWIN, RISING, *LOSSES))
+
+
+def test_a_type_that_no_image_changes_is_dead() -> None:
+    torch.manual_seed(0)
+    model = create_model("matrix_capsnet_small", num_classes=5, in_channels=2, image_size=24, types=[4, 8, 8])
+    images = torch.rand(3, 2, 24, 24)
+    alive = dead_types(model, images)
+    with torch.no_grad():
+        # Far below the cost of any vote, so that these are never active.
+        model.first.routing.beta_a[:4] = -1e4
+    assert dead_types(model, images) == alive + 100 * 4 / 16
 
 
 @pytest.mark.slow
