@@ -260,15 +260,19 @@ def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
     network = {"head": "em", "pose": "matrix", "trunk": "preact", "baseline": False}
     pooled = {"head": "pooled", "pose": None, "trunk": "preact", "baseline": True}
     networks = [network | {"affine": {"mean": 80.04, "sd": 1.0}}, pooled]
-    record.write_text(json.dumps({"form": "full", "partial": True, "networks": networks}))
+    table = {"form": "full", "partial": True, "networks": networks, "cells": {"one": {"seed": 0}}}
+    record.write_text(json.dumps(table))
     assert comparison.section(record, tmp_path / "compare.png").splitlines() == [
         "| network | affine (%) |",
         "| --- | --- |",
         "| em, matrix, preact | 80.0 ± 1.0 |",
         "| *average pooling, preact* | – |",
         "",
-        "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished.",
+        "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished: a number without a "
+        "deviation is that of one seed, and none has more than 1.",
     ]
+    record.write_text(json.dumps(table | {"partial": False}))
+    assert comparison.section(record, tmp_path / "compare.png").endswith("deviation of the seeds.\n")
     assert {measure.key: measure.heading for measure in MEASURES} == comparison.COLUMNS
 
 

@@ -42,8 +42,24 @@ def section(record: Path, figure: Path) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     text = f"![All networks of the comparison]({figure.name})\n\n" if figure.is_file() else ""
     text += "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    partial = " Not all cells are finished." if table["partial"] else ""
-    return f"{text}\nThe form `{table['form']}`, mean ± standard deviation of the seeds.{partial}\n"
+    return f"{text}\nThe form `{table['form']}`, mean ± standard deviation of the seeds.{progress(table)}\n"
+
+
+def progress(table: dict[str, Any]) -> str:
+    """What is missing in a record; nothing if it is complete.
+
+    >>> progress({"partial": True, "cells": {"a": {"seed": 0}, "b": {"seed": 1}}})
+    ' Not all cells are finished: a number without a deviation is that of one seed, and none has more than 2.'
+    >>> progress({"partial": False})
+    ''
+    """
+    if not table["partial"]:
+        return ""
+    most = len({each["seed"] for each in table["cells"].values()})
+    return (
+        " Not all cells are finished: a number without a deviation is that of one seed, and none has more "
+        f"than {most}."
+    )
 
 
 def title(network: dict[str, Any]) -> str:
