@@ -268,8 +268,8 @@ def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
         "| em, matrix, preact | 80.0 ± 1.0 |",
         "| *average pooling, preact* | – |",
         "",
-        "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished: a number without a "
-        "deviation is that of one seed, and none has more than 1.",
+        "The form `full`, mean ± standard deviation of the seeds. Not all cells are finished: a number "
+        "without a deviation is that of one seed, and none has more than 1.",
     ]
     record.write_text(json.dumps(table | {"partial": False}))
     assert comparison.section(record, tmp_path / "compare.png").endswith("deviation of the seeds.\n")
