@@ -60,7 +60,7 @@ class PartsCapsNet(Model):
 
     any_size = True
     # Pictures are read in more pixels than training images have: a detector reads small parts better, and
-    # poses keep their scale. Of 96 drawings of a house and a boat, 67 are read at 64 pixels and 96 at 96.
+    # poses keep their scale. benchmarks/drawings.py counts what is read.
     picture_scale = 1.5
 
     def __init__(
