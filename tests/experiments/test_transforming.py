@@ -128,7 +128,7 @@ def test_every_network_has_the_rate_that_draws_validation_images_best(
     target = random_shifts(digits, 2, torch.Generator().manual_seed(2)).after
     monkeypatch.setattr("torchcaps.experiments.transforming.train_on_pairs", train)
     train_networks(study, "shift")
-    assert study.numbers == {f"shift.{CAPSULES}.lr": RATES[1], f"shift.{PLAIN}.lr": RATES[0]}
+    assert study.numbers == {f"lr.shift.{CAPSULES}": RATES[1], f"lr.shift.{PLAIN}": RATES[0]}
 
 
 class Oracle(TransformingAutoencoder):

@@ -13,7 +13,7 @@ from torchcaps.errors import RunError
 from torchcaps.experiments.framework.figures import add_axes, new_figure
 from torchcaps.experiments.framework.record import is_recorded, record_claim
 from torchcaps.experiments.framework.run import reproduce
-from torchcaps.experiments.framework.seeds import code_digest, reproduce_seeds, seeds_needed
+from torchcaps.experiments.framework.seeds import code_digest, reproduce_seeds, run_seed, seeds_needed
 from torchcaps.experiments.framework.study import Claim, Study
 from torchcaps.experiments.framework.thumbnail import MAX_BYTES
 
@@ -80,6 +80,22 @@ def test_stopped_seeds_continue_and_more_can_be_added(tmp_path: Path) -> None:
     computed.append(99)
     assert reproduce_seeds(claim, tmp_path, seeds=3)["seeds"] == [0, 1, 2]
     assert computed == [0, 1, 99, 2]
+
+
+def test_seeds_know_the_numbers_of_seed_0(tmp_path: Path) -> None:
+    seen: dict[int, Mapping[str, float]] = {}
+    claim = replace(CLAIM, run=lambda study: (seen.update({study.seed: dict(study.first)}), run(study))[1])
+    reproduce_seeds(claim, tmp_path / "one", seeds=2)
+    assert seen == {0: {}, 1: {"capsules.error": 3.0, "CNN.error": 6.0}}
+    # In another folder, they are read from the record.
+    records = tmp_path / "claims"
+    run_seed(claim, tmp_path / "two", 0, records=records)
+    seen.clear()
+    run_seed(claim, tmp_path / "three", 1, records=records)
+    run_seed(claim, tmp_path / "four", 1)
+    assert seen == {1: {}}
+    run_seed(claim, tmp_path / "five", 2, records=records)
+    assert seen[2] == {"capsules.error": 3.0, "CNN.error": 6.0}
 
 
 def test_budget_is_that_of_all_seeds(tmp_path: Path) -> None:

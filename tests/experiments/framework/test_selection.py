@@ -37,6 +37,20 @@ def test_lowest_validation_error_of_all_epochs_decides(tmp_path: Path) -> None:
     assert validation_error(study, "network, lr 0.001") == pytest.approx(20)
 
 
+def test_other_seeds_take_the_rate_of_seed_0(tmp_path: Path) -> None:
+    recipe = default_recipe("capsnet_small", "digits").override(["data.val_fraction=0.2"])
+    first = FakeStudy(tmp_path / "0", quick=True)
+    first.errors = {1e-3: [0.3], 3e-3: [0.1]}
+    train_best_rate(first, "network", recipe, (1e-3, 3e-3))
+    study = FakeStudy(tmp_path / "1", quick=True, seed=1, first=first.numbers)
+    study.errors = {1e-3: [0.0], 3e-3: [0.2]}
+    assert train_best_rate(study, "network", recipe, (1e-3, 3e-3)).lr == 3e-3
+    assert not study.training_folder("network, lr 0.001").exists()
+    # A network that seed 0 does not know, and a rate that is not among those to try.
+    assert train_best_rate(study, "another", recipe, (1e-3, 3e-3)).lr == 1e-3
+    assert train_best_rate(study, "network", recipe, (1e-3,)).lr == 1e-3
+
+
 def test_validation_images_are_needed(tmp_path: Path) -> None:
     study = FakeStudy(tmp_path, quick=True)
     with pytest.raises(ValueError, match="val_fraction"):

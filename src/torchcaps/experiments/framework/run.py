@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,14 @@ def run_study(
     seed: int,
     data_dir: str | None,
     budget: float | None,
+    first: Mapping[str, float] | None = None,
     make_callback: Callable[[], Callback],
     log: Callable[[str], None],
 ) -> tuple[dict[str, Any], list[ReportItem]]:
-    """The same as `reproduce`; returns the items of the report too, none if it was stopped."""
+    """The same as `reproduce`; returns the items of the report too, none if it was stopped.
+
+    `first` are the numbers of seed 0, whose learning rates the other seeds take.
+    """
     if seed < 0:
         raise ValueError(f"--seed must be 0 or more, got {seed}")
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
@@ -81,6 +85,7 @@ def run_study(
         seed=seed,
         data_dir=data_dir,
         deadline=None if budget is None else start + budget,
+        first=first,
         make_callback=make_callback,
         log=log,
     )

@@ -14,7 +14,7 @@ from torchcaps.experiments.framework.items import ReportItem, Table, Verdict, ta
 from torchcaps.experiments.framework.report import report_html
 from torchcaps.experiments.framework.run import run_study
 from torchcaps.experiments.framework.seed_record import read_seed, write_seed
-from torchcaps.experiments.framework.storage import open_folder, write_json, write_text
+from torchcaps.experiments.framework.storage import open_folder, read_json, write_json, write_text
 from torchcaps.experiments.framework.study import Claim
 from torchcaps.training.callbacks import Callback
 from torchcaps.training.run import sessions_of
@@ -138,6 +138,7 @@ def run_seed(
         seed=seed,
         data_dir=data_dir,
         budget=budget,
+        first=first_numbers(claim, out, code, records) if seed else None,
         make_callback=make_callback,
         log=log,
     )
@@ -146,6 +147,25 @@ def run_seed(
         if records is not None:
             write_seed(claim, result, items, folder, Path(records))
     return result, items
+
+
+def first_numbers(
+    claim: Claim, out: Path, code: str, records: str | Path | None
+) -> Mapping[str, float] | None:
+    """The numbers of seed 0, on record or in the folder of the experiment; `None` if it has not ended.
+
+    Args:
+        claim: the experiment.
+        out: folder of the experiment.
+        code: digest of the claim's present code.
+        records: folder of the records.
+    """
+    folder = out / "seed-0"
+    known = None if records is None else read_seed(claim, 0, code, folder, Path(records))
+    if known is not None:
+        return known[0]["numbers"]
+    path = folder / "result.json"
+    return read_json(path, "numbers")["numbers"] if path.is_file() else None
 
 
 def combine_results(

@@ -33,16 +33,33 @@ def train_best_rate(study: Study, name: str, recipe: Recipe, rates: Sequence[flo
         study: trains the networks, or loads those that it has trained already.
         name: of the network inside the study.
         recipe: what to train; `data.val_fraction` must hold out validation images.
-        rates: learning rates; of two that are equally good, the first one is kept.
+        rates: learning rates; of two that are equally good, the first one is kept. Seeds other than 0 take
+            the rate of seed 0, if it is known: see `rates_to_try`.
     """
     if not recipe.data.val_fraction:
         raise ValueError("data.val_fraction must be above 0: a learning rate is chosen on validation images")
     tried = []
-    for rate in rates:
+    for rate in rates_to_try(study, name, rates):
         trained = f"{name}, lr {rate:g}"
         model = study.train(trained, recipe.override([f"optimizer.lr={rate}"]))
         tried.append(Chosen(model, rate, validation_error(study, trained)))
-    return min(tried, key=lambda each: each.validation)
+    best = min(tried, key=lambda each: each.validation)
+    study.add_number(f"lr.{name}", best.lr)
+    return best
+
+
+def rates_to_try(study: Study, name: str, rates: Sequence[float]) -> Sequence[float]:
+    """The learning rates that a network is trained with: all of them with seed 0, then the best of these.
+
+    A rate is a setting of the network, so it is chosen once. The other seeds show how results vary with it.
+
+    Args:
+        study: whose seed it is. It knows what seed 0 chose if that was added as the number `lr.NAME`.
+        name: of the network.
+        rates: learning rates.
+    """
+    chosen = study.first.get(f"lr.{name}")
+    return [rate for rate in rates if rate == chosen] or rates
 
 
 def validation_error(study: Study, name: str) -> float:

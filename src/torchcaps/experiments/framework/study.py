@@ -95,6 +95,7 @@ class Study:
         seed: seed of all random numbers.
         data_dir: folder of the data sets, if not in the usual places.
         deadline: value of `time.monotonic()` at which to save and stop.
+        first: numbers of seed 0, for the other seeds of an experiment; see `rates_to_try`.
         make_callback: makes the callback of each training run.
         log: called with a line of text when a step starts.
 
@@ -114,12 +115,14 @@ class Study:
         seed: int = 0,
         data_dir: str | None = None,
         deadline: float | None = None,
+        first: Mapping[str, float] | None = None,
         make_callback: Callable[[], Callback] = Callback,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.out = Path(out)
         self.quick, self.seed, self.data_dir = quick, seed, data_dir
         self.deadline, self.make_callback, self.log = deadline, make_callback, log
+        self.first = {} if first is None else first
         self.items: list[ReportItem] = []
         self.numbers: dict[str, Any] = {}
         self.recipes: dict[str, Any] = {}

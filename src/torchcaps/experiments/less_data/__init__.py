@@ -11,6 +11,7 @@ from torchcaps.data import limit_images, load
 from torchcaps.data.imageset import ImageSet
 from torchcaps.experiments.framework.figures import BLUE, GREEN, ORANGE, PINK, YELLOW, add_axes, new_figure
 from torchcaps.experiments.framework.formatting import percent
+from torchcaps.experiments.framework.selection import rates_to_try
 from torchcaps.experiments.framework.study import Claim, Study, count_parameters
 from torchcaps.experiments.less_data.networks import (
     CAPSULES,
@@ -35,8 +36,8 @@ def run(study: Study) -> None:
     """Train every network on parts of the training images, each part contained in the next one."""
     sizes = QUICK_SIZES if study.quick else SIZES
     rates, steps = ((2e-3,), 150) if study.quick else ((1e-3, 3e-3), 1000)
-    settings: dict[str, Any] = {"rates": rates, "steps": steps, "batch_size": 32, "seed": study.seed}
-    study.record_settings("training", sizes=sizes, **settings)
+    settings: dict[str, Any] = {"steps": steps, "batch_size": 32, "seed": study.seed}
+    study.record_settings("training", sizes=sizes, rates=rates, **settings)
     train, validation, test = load_images(study)
     errors: dict[str, dict[int, float]] = {}
     rows: list[list[Any]] = []
@@ -44,9 +45,12 @@ def run(study: Study) -> None:
         errors[name] = {}
         for size in sizes:
             some = limit_images(train, size, seed=study.seed)
-            step = partial(measure, name, some, validation, test, settings)
-            errors[name][size] = study.cached(f"{name}, {size} images", step)["error"]
-            study.add_number(f"{name}.{size}", errors[name][size])
+            tried = rates_to_try(study, f"{name}.{size}", rates)
+            step = partial(measure, name, some, validation, test, {"rates": tried, **settings})
+            measured = study.cached(f"{name}, {size} images", step)
+            errors[name][size] = measured["error"]
+            study.add_number(f"{name}.{size}", measured["error"])
+            study.add_number(f"lr.{name}.{size}", measured["lr"])
         rows.append([name, count_parameters(build(name, test.images.shape[-1])), *errors[name].values()])
     for name in CNNS:
         study.add_number(f"share of images.{name}", image_share(errors[CAPSULES], errors[name]))

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from torchcaps.data import load
+from torchcaps.experiments.framework.selection import rates_to_try
 from torchcaps.experiments.framework.study import Claim, Study, count_parameters
 from torchcaps.experiments.transforming.figures import draw_coordinates, draw_examples
 from torchcaps.experiments.transforming.pairs import (
@@ -153,7 +154,8 @@ def train_networks(study: Study, kind: str) -> dict[str, nn.Module]:
     steps = (QUICK_STEPS if study.quick else STEPS)[kind]
     chosen: dict[str, nn.Module] = {}
     for name in (CAPSULES, PLAIN):
-        rates = QUICK_RATES.get((kind, name), RATES[:1]) if study.quick else RATES
+        every = QUICK_RATES.get((kind, name), RATES[:1]) if study.quick else RATES
+        rates = rates_to_try(study, f"{kind}.{name}", every)
         tried: dict[float, tuple[float, nn.Module]] = {}
         for rate in rates:
             step = f"{kind}, {name}, lr {rate:g}"
@@ -173,7 +175,7 @@ def train_networks(study: Study, kind: str) -> dict[str, nn.Module]:
                 drawn = model(held_out.before, held_out.change).images
             tried[rate] = drawing_error(drawn, held_out.after), model
         best = min(rates, key=lambda rate: tried[rate][0])
-        study.add_number(f"{kind}.{name}.lr", best)
+        study.add_number(f"lr.{kind}.{name}", best)
         chosen[name] = tried[best][1]
     return chosen
 
