@@ -79,6 +79,7 @@ def test_verdict_needs_both_examples(
         f"network.{RELU}.test": 99.0,
         "activation.3.error": 0.15,
         "encoder.3.test": attended,
+        "encoder.5.test": attended,
         "encoder.0.test": mean,
     }
     assert judge(numbers)[0] is holds

@@ -134,14 +134,14 @@ def test_moving_changes_the_images_of_a_real_decoder() -> None:
     ("own", "random", "holds"),
     [
         ({}, {}, True),
-        ({}, {"concentration": 55.0}, None),  # any direction of the pose does the same
+        ({}, {"concentration": 55.0}, False),  # any direction of the pose does the same
         ({"straightness": 40.0}, {}, False),
         ({"consistency": 40.0}, {}, False),
         ({"smallest": 0.5}, {}, False),
     ],
 )
 def test_claim_needs_more_than_random_directions(
-    own: dict[str, float], random: dict[str, float], holds: bool | None
+    own: dict[str, float], random: dict[str, float], holds: bool
 ) -> None:
     base = {"straightness": 90.0, "consistency": 80.0, "smallest": 3.0, "concentration": 60.0}
     numbers = {f"{DYNAMIC}.{DIMENSIONS}.{key}": value for key, value in (base | own).items()}

@@ -89,6 +89,9 @@ def draw_overview(summary: Summary) -> Any:
         axes.set_title(measure.heading, fontsize=8)
         axes.tick_params(labelsize=7)
         axes.margins(x=0.15)
+        # A deviation may reach beyond what can be right.
+        low, high = axes.get_xlim()
+        axes.set_xlim(max(low, -3), min(high, 103))
     panels[0].set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
     panels[0].set_yticklabels(names, fontsize=7)
     figure.supxlabel("right (%), mean ± standard deviation over seeds", fontsize=8)

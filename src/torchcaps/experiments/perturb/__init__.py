@@ -76,22 +76,22 @@ def run(study: Study) -> None:
     add_verdicts(study, effects)
 
 
-def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
+def judge(numbers: Mapping[str, float]) -> tuple[bool, str]:
     """Whether dimensions have a meaning, and a clearer one than any other direction of the pose."""
     own, random = ({key: numbers[f"{DYNAMIC}.{kind}.{key}"] for key in KEYS} for kind in (DIMENSIONS, RANDOM))
     smooth = own["consistency"] > 50 and own["straightness"] > 50 and own["smallest"] > 1
     special = own["concentration"] > random["concentration"] + LEAD
     return (
-        (True if special else None) if smooth else False,
-        f"Moving one dimension changes the reconstruction smoothly (straightness "
-        f"{percent(own['straightness'])}) and in a similar way for all digits of a class (consistency "
-        f"{percent(own['consistency'])}); the dimension with the smallest effect still changes it by "
-        f"{percent(own['smallest'])}. Of this change {percent(own['concentration'])} is in one property. "
-        f"For random directions in the same capsules, straightness is {percent(random['straightness'])}, "
-        f"consistency {percent(random['consistency'])} and the share of a single property "
-        f"{percent(random['concentration'])}. (Criterion: straightness and consistency above 50 %, smallest "
-        f"change above 1 %, and a share that is {LEAD} points above that of random directions; without the "
-        "last one the claim holds in part.)",
+        smooth and special,
+        f"Of the change by one dimension {percent(own['concentration'])} is in a single property, and of the "
+        f"change by a random direction {percent(random['concentration'])}. Moving one dimension changes the "
+        f"reconstruction smoothly (straightness {percent(own['straightness'])}) and in a similar way for all "
+        f"digits of a class (consistency {percent(own['consistency'])}), and the dimension with the smallest "
+        f"effect still changes it by {percent(own['smallest'])}; but so do random directions in the same "
+        f"capsules ({percent(random['straightness'])}, {percent(random['consistency'])} and "
+        f"{percent(random['smallest'])}). (Criterion: straightness and consistency above 50 %, smallest "
+        f"change above 1 %, and a share of one property that is {LEAD} points above that of random "
+        "directions.)",
     )
 
 

@@ -10,6 +10,7 @@ import torch
 
 from torchcaps.data.worlds.flat import SceneOptions, draw_world
 from torchcaps.data.worlds.shapes import SHAPES
+from torchcaps.experiments.framework.measured import Measured
 from torchcaps.experiments.framework.run import reproduce
 from torchcaps.experiments.framework.study import Study
 from torchcaps.experiments.listing import MODULES, find_claim
@@ -89,9 +90,15 @@ def test_wholes_holds_only_at_the_level_and_ahead_of_the_best() -> None:
     good = dict.fromkeys(["capsules.familiar", *(f"capsules.{each}" for each in wholes.CONDITIONS)], 99.5)
     good |= {"dense.all_angles": 60.0, "set_transformer.all_angles": 70.0, "ceiling.all_angles": 99.9}
     good |= {"dense.familiar": 100.0, "set_transformer.familiar": 100.0}
+    rivals = [f"{name}.{each}" for name in ("dense", "set_transformer") for each in wholes.UNSEEN]
+    good |= dict.fromkeys(rivals, 90.0) | {"dense.smaller": 99.8}
     holds, sentence = wholes.judge(good)
     assert holds is True
     assert LABELS["set_transformer"] in sentence
+    # Where capsules do not lead is said as well.
+    assert (
+        "capsules have 99.5, 99.5, 99.5 %, and the best of the others at each 99.8, 90.0, 90.0 %" in sentence
+    )
     assert wholes.judge({**good, "capsules.all_angles": 98.0})[0] is None
     assert wholes.judge({**good, "capsules.larger": 96.0})[0] is None
     assert wholes.judge({**good, "dense.all_angles": 98.0})[0] is False
@@ -115,8 +122,11 @@ def test_scrambled_needs_both_worlds() -> None:
 
 def test_few_compares_100_with_1000() -> None:
     good = {"capsules.100": 1.0, "dense_pretrained.100": 20.0, "dense_pretrained.1000": 1.0}
-    good |= {"set_transformer.100": 9.0, "set_transformer.1000": 0.3}
+    good |= {"set_transformer.100": 9.0, "set_transformer.1000": 0.3, "capsules.1000": 0.5}
     assert few.judge(good)[0] is True
+    # The best CNN with few wholes need not be the best one with many.
+    other = {"resnet_pretrained.100": 12.0, "resnet_pretrained.1000": 2.0}
+    assert "that of the best CNN 12.0 %" in few.judge(good | other)[1]
     assert few.judge({**good, "dense_pretrained.1000": 0.9})[0] is None
     assert few.judge({**good, "dense_pretrained.1000": 0.5, "dense_pretrained.100": 0.8})[0] is False
 
@@ -134,9 +144,15 @@ def test_poses_must_get_better_with_cleaner_images_and_more_parts() -> None:
     numbers = {
         f"capsules.{test}.{key}": value for test, errors in tests.items() for key, value in errors.items()
     }
-    numbers |= {"cnn.all_angles.place": 9.0, "cnn.all_angles.angle": 50.0}
-    assert poses.judge(numbers)[0] is True
-    assert poses.judge({**numbers, "capsules.visible_2.angle": 0.5})[0] is None
+    numbers |= {f"cnn.{test}.{key}": 9.0 for test in tests for key in ("place", "angle")}
+    # The errors of parts are not among the numbers, so that the claim is never decided as a whole.
+    assert poses.judge(numbers)[0] is None
+    worse_everywhere = {
+        "capsules.noise_20.angle": 0.5,
+        "capsules.visible_2.angle": 0.5,
+        "capsules.all_angles.angle": 10.0,
+    }
+    assert poses.judge({**numbers, **worse_everywhere})[0] is False
 
 
 def test_crowds_and_hierarchy_need_both_levels() -> None:
@@ -147,9 +163,14 @@ def test_crowds_and_hierarchy_need_both_levels() -> None:
     assert crowds.judge({**numbers, "capsules.ambiguous.exact": 94.0})[0] is None
     levels = {"capsules.all_angles.named": 95.0, "capsules.all_angles.exact": 90.0}
     levels |= {"dense_pretrained.all_angles.named": 40.0, "dense_pretrained.trained_angles.named": 99.0}
-    levels |= {"capsules.trained_angles.exact": 95.0}
+    levels |= {"capsules.trained_angles.exact": 95.0, "capsules.trained_angles.named": 99.0}
     assert hierarchy.judge(levels)[0] is True
-    assert hierarchy.judge({**levels, "capsules.all_angles.exact": 80.0})[0] is None
+    for angles in ("all_angles", "trained_angles"):
+        assert hierarchy.judge({**levels, f"capsules.{angles}.exact": 80.0})[0] is None
+    seeds = Measured([99.0, 91.0])
+    assert (
+        "91.0 % with the worst seed" in hierarchy.judge({**levels, "capsules.trained_angles.exact": seeds})[1]
+    )
 
 
 def test_every_network_has_a_label_and_the_quick_form_knows_its_networks() -> None:

@@ -165,11 +165,13 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
     }
     passed = (crowd >= MIN_F1, ambiguous >= MIN_AMBIGUOUS)
     return (True if all(passed) else None if any(passed) else False), (
-        f"In scenes of four wholes, F1 is {percent(crowd)}, and all four are found with their poses in "
-        f"{percent(numbers['capsules.wholes_4.exact'])} of the scenes; {percent(ambiguous)} of the ambiguous "
-        f"scenes are read exactly. The set of types among 1, 2, 3 and 4 wholes is right in "
-        f"{sets['capsules']} % of the scenes; a CNN that learned from such scenes has {sets['cnn']} %, and "
-        f"finds no poses. Of two identical wholes at a distance of 0.3 of their scale, F1 is "
+        f"In scenes of four wholes, F1 is {percent(crowd)}; the set of their types is right in "
+        f"{percent(numbers['capsules.wholes_4.set'])} of the scenes, and with a CNN that learned from such "
+        f"scenes in {percent(numbers['cnn.wholes_4.set'])}. With 1, 2, 3 and 4 wholes these sets are right "
+        f"in {sets['capsules']} and {sets['cnn']} %. The CNN finds no poses; capsules find all four with "
+        f"their poses in {percent(numbers['capsules.wholes_4.exact'])} of the scenes, and read "
+        f"{percent(ambiguous)} of the ambiguous scenes exactly. Of two identical wholes at a distance of "
+        f"0.3 of their scale, F1 is "
         f"{percent(numbers['capsules.twins_30.f1'])}. Images have 96×96 pixels. "
         f"(Criterion: F1 of at least {MIN_F1:.0f} %, and at least {MIN_AMBIGUOUS:.0f} % of the ambiguous "
         "scenes.)"

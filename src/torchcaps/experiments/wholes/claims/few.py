@@ -83,11 +83,14 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
     """
     rivals = {name: numbers[f"{name}.{MANY}"] for name in CNNS if f"{name}.{MANY}" in numbers}
     best = min(rivals, key=lambda name: rivals[name])
-    own, equal = numbers[f"{CAPSULES}.{FEW}"], numbers[f"{best}.{FEW}"]
+    own = numbers[f"{CAPSULES}.{FEW}"]
+    equal = min(numbers[f"{name}.{FEW}"] for name in rivals)
+    compared = "less than" if rivals[best] < own else "no less than"
     holds = True if own <= rivals[best] else None if own < equal else False
     return holds, (
-        f"With {FEW} wholes, the error of capsules is {percent(own)}; that of the best CNN, "
-        f"“{LABELS[best]}”, is {percent(equal)} with as many and {percent(rivals[best])} with {MANY:,}. "
+        f"With {FEW} wholes, the error of capsules is {own:.2f} %, and that of the best CNN {equal:.1f} %; "
+        f"with {MANY:,}, the best CNN, “{LABELS[best]}”, has {rivals[best]:.2f} %, {compared} capsules with "
+        f"{FEW}, and capsules have {numbers[f'{CAPSULES}.{MANY}']:.2f} %. "
         f"A set transformer on the same found parts has {percent(numbers[f'{SET}.{FEW}'])} with {FEW} and "
         f"{percent(numbers[f'{SET}.{MANY}'])} with {MANY:,}. "
         f"(Criterion: capsules with {FEW} wholes are at least as good as the best CNN with {MANY:,}.)"

@@ -125,8 +125,9 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
         ahead &= own > areas[best]
         sentences.append(
             f"{world}: {own:.3f} with capsules, {areas[best]:.3f} with the best other network, "
-            f"“{LABELS[best]}” (over all angles {numbers[f'{world}.{CAPSULES}.all_angles']:.3f} and "
-            f"{numbers[f'{world}.{best}.all_angles']:.3f})"
+            f"“{LABELS[best]}” (over all angles {numbers[f'{world}.{CAPSULES}.all_angles']:.3f}, and "
+            f"{max(numbers[f'{world}.{name}.all_angles'] for name in areas):.3f} with the best "
+            "other one there)"
         )
     holds = True if reached and ahead else None if ahead or reached else False
     return holds, (

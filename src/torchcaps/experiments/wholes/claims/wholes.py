@@ -125,11 +125,16 @@ def judge(numbers: Mapping[str, float]) -> tuple[bool | None, str]:
     angles, lowest = numbers["capsules.all_angles"], min(numbers[f"capsules.{each}"] for each in UNSEEN)
     reached = angles >= MIN_ANGLES and lowest >= MIN_UNSEEN
     leads = angles >= rivals[best] + MIN_LEAD
+    where = ("smaller", "larger", "places")
+    own = ", ".join(f"{numbers[f'capsules.{each}']:.1f}" for each in where)
+    others = ", ".join(f"{max(numbers[f'{name}.{each}'] for name in rivals):.1f}" for each in where)
     sentence = (
-        f"Trained within ±30°, capsules name {percent(angles)} of the wholes right over all angles, and at "
-        f"least {percent(lowest)} at other scales and places. The best other network over all angles, "
-        f"“{LABELS[best]}”, has {percent(rivals[best])}; at trained poses it has "
-        f"{percent(numbers[f'{best}.familiar'])}, and capsules {percent(numbers['capsules.familiar'])}. "
+        f"Trained within ±30°, capsules name {percent(angles)} of the wholes right over all angles, and the "
+        f"best other network there, “{LABELS[best]}”, {percent(rivals[best])}. At trained poses they have "
+        f"{percent(numbers['capsules.familiar'])} and {percent(numbers[f'{best}.familiar'])}. At smaller "
+        f"scales, larger scales and other places capsules have {own} %, and the best of the others at each "
+        f"{others} %: there the lead is small or none. A CNN trained at all poses has "
+        f"{percent(numbers[f'{CEILING}.all_angles'])} over all angles. "
         f"(Criterion: at least {MIN_ANGLES:.0f} % over all angles, at least {MIN_UNSEEN:.0f} % at smaller "
         f"and larger scales and at other places, and a lead of {MIN_LEAD:.0f} points over all angles.)"
     )
