@@ -276,6 +276,23 @@ def test_the_comparison_on_record_is_shown(tmp_path: Path) -> None:
     assert {measure.key: measure.heading for measure in MEASURES} == comparison.COLUMNS
 
 
+def test_heads_on_all_trunks_are_shown_side_by_side(tmp_path: Path) -> None:
+    comparison, record = hook("comparison"), tmp_path / "compare.json"
+    assert comparison.trunks(record) == comparison.NONE
+    em = {"head": "em", "pose": "matrix", "baseline": False}
+    networks = [
+        {**em, "trunk": "conv5", "accuracy": {"mean": 88.9, "sd": 1.2}},
+        {**em, "trunk": "preact", "accuracy": {"mean": 96.7, "sd": None}},
+        {**em, "head": "kmeans", "trunk": "preact", "accuracy": {"mean": 97.7, "sd": 0.1}},
+    ]
+    record.write_text(json.dumps({"networks": networks}))
+    assert comparison.trunks(record, ("accuracy",)).splitlines() == [
+        "| head | right (%) | `conv5` | `preact` |",
+        "| --- | --- | --- | --- |",
+        "| em, matrix | digits | 88.9 ± 1.2 | 96.7 |",
+    ]
+
+
 def test_the_table_of_networks_is_made_from_the_registry() -> None:
     networks = hook("networks")
     heads, _, *rows = [line.strip("| ").split(" | ") for line in networks.table().splitlines()]

@@ -8,6 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- comparison -->"
+TRUNKS_MARK = "<!-- trunks -->"
 NONE = "No comparison is on record yet: `torchcaps compare --full --record` makes one."
 # Keys of the record, and their columns.
 COLUMNS = {
@@ -27,7 +28,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put the table in the place of the mark."""
     if page.file.src_uri != "comparison.md":
         return markdown
-    return markdown.replace(MARK, section(ROOT / "results/compare.json", ROOT / "docs/compare.png"))
+    record = ROOT / "results/compare.json"
+    markdown = markdown.replace(TRUNKS_MARK, trunks(record))
+    return markdown.replace(MARK, section(record, ROOT / "docs/compare.png"))
 
 
 def section(record: Path, figure: Path) -> str:
@@ -43,6 +46,25 @@ def section(record: Path, figure: Path) -> str:
     text = f"![All networks of the comparison]({figure.name})\n\n" if figure.is_file() else ""
     text += "".join("| " + " | ".join(line) + " |\n" for line in lines)
     return f"{text}\nThe form `{table['form']}`, mean ± standard deviation of the seeds.{progress(table)}\n"
+
+
+def trunks(record: Path, keys: tuple[str, ...] = ("accuracy", "overlap", "familiar", "novel")) -> str:
+    """The heads that were tried on every trunk, one row each: their numbers on all trunks side by side."""
+    if not record.is_file():
+        return NONE
+    networks = json.loads(record.read_text(encoding="utf-8"))["networks"]
+    names = list(dict.fromkeys(network["trunk"] for network in networks))
+    heads: dict[str, dict[str, dict[str, Any]]] = {}
+    for network in networks:
+        heads.setdefault(title({**network, "trunk": None}), {})[network["trunk"]] = network
+    rows = [
+        [head, COLUMNS[key], *(cell(found[trunk].get(key)) for trunk in names)]
+        for key in keys
+        for head, found in heads.items()
+        if len(found) == len(names)
+    ]
+    lines = [["head", "right (%)", *(f"`{trunk}`" for trunk in names)], ["---"] * (2 + len(names)), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def progress(table: dict[str, Any]) -> str:

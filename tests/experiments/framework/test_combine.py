@@ -56,6 +56,14 @@ def test_a_claim_with_a_judge_is_decided_on_the_means(errors: tuple[float, ...],
     assert f"alone, {2 if holds else 1} of 3 seeds say the same" in verdict.sentence
 
 
+def test_seeds_that_were_recorded_under_another_criterion_are_judged_again() -> None:
+    runs = [[Verdict(False, "Not below 1 %.")]] * 2
+    ((verdict, alone),) = combine_verdicts(runs, [{"error": 3.0}, {"error": 4.0}], judge)
+    assert verdict.holds
+    assert alone == [True, True]
+    assert "alone" not in verdict.sentence
+
+
 @pytest.mark.parametrize(
     ("answers", "holds", "said"),
     [

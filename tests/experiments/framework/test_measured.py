@@ -45,4 +45,4 @@ def test_deviations_stay_if_seeds_name_different_rivals() -> None:
         return True, f"{numbers['caps']:.1f} %, best other: {best} with {numbers[best]:.1f} %."
 
     seeds = [{"caps": 1.0, "cnn": 5.0, "mlp": 6.0}, {"caps": 2.0, "cnn": 7.0, "mlp": 6.4}]
-    assert judged(judge, seeds, [True, True]).sentence == "1.5 ± 0.7 %, best other: cnn with 6.0 ± 1.4 %."
+    assert judged(judge, seeds)[0].sentence == "1.5 ± 0.7 %, best other: cnn with 6.0 ± 1.4 %."

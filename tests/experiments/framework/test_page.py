@@ -135,6 +135,19 @@ def test_a_record_of_no_claim_is_named(tmp_path: Path) -> None:
         claims_page(CLAIMS, tmp_path)
 
 
+def test_limits_are_in_the_section_of_their_claim(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_record(tmp_path, name, True)
+    (tmp_path / "limits").mkdir()
+    (tmp_path / "limits/second.md").write_text("One rival,\nand a weak one.\n")
+    first, second = claims_page(CLAIMS, tmp_path).split("\n## second\n")
+    assert "Limits" not in first
+    assert "\n- Limits: One rival, and a weak one.\n" in second
+    (tmp_path / "limits/strange.md").write_text("None.")
+    with pytest.raises(ValueError, match="claim that does not exist: strange"):
+        claims_page(CLAIMS, tmp_path)
+
+
 def test_the_page_is_made_from_the_records() -> None:
     assert (ROOT / "CLAIMS.md").read_text("utf-8") == claims_page(list_claims(), ROOT / "claims")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import mean, stdev
 from typing import Any
 
@@ -63,17 +64,23 @@ def draw_costs(summary: Summary, measure: Measure) -> Any | None:
 
 
 def draw_overview(summary: Summary) -> Any:
-    """All tests side by side, one line per network: mean and deviation over seeds, a color for each trunk."""
+    """All tests side by side, one line per network: mean and deviation over seeds, a color for each trunk.
+
+    A trunk that was tried with less than three quarters of the networks is left out.
+    """
     measures = [each for each in MEASURES if any(each.key in row.values for row in summary.rows)]
-    names = list(dict.fromkeys(row.network.title(with_trunk=False) for row in summary.rows))
+    counts = Counter(row.network.trunk for row in summary.rows)
+    trunks = [trunk for trunk in summary.trunks if 4 * counts[trunk] >= 3 * max(counts.values())]
+    rows = [row for row in summary.rows if row.network.trunk in trunks]
+    names = list(dict.fromkeys(row.network.title(with_trunk=False) for row in rows))
     figure = new_figure(1.9 + 1.25 * len(measures), 0.9 + 0.24 * len(names))
     panels = add_axes(figure, 1, len(measures), sharey=True)
     for axes, measure in zip(panels, measures):
-        for row in summary.rows:
+        for row in rows:
             values = row.values.get(measure.key)
             if not values:
                 continue
-            color = COLORS[summary.trunks.index(row.network.trunk) % len(COLORS)]
+            color = COLORS[trunks.index(row.network.trunk) % len(COLORS)]
             axes.errorbar(
                 [mean(values)],
                 [names.index(row.network.title(with_trunk=False))],
@@ -95,7 +102,7 @@ def draw_overview(summary: Summary) -> Any:
     panels[0].set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
     panels[0].set_yticklabels(names, fontsize=7)
     figure.supxlabel("right (%), mean ± standard deviation over seeds", fontsize=8)
-    if len(summary.trunks) > 1:
+    if len(trunks) > 1:
         labeled = {
             label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())
         }

@@ -102,26 +102,28 @@ def combine_verdicts(
         answers = [verdict for run in runs for verdict in run if verdict.question == question]
         holds = [verdict.holds for verdict in answers]
         if judge is not None and not question:
-            combined.append((judged(judge, numbers, holds), holds))
+            combined.append(judged(judge, numbers))
         else:
             combined.append((counted(answers, len(runs)), holds))
     return combined
 
 
-def judged(judge: Judge, numbers: Sequence[Mapping[str, float]], alone: Sequence[bool | None]) -> Verdict:
-    """The verdict on the means of the numbers.
+def judged(judge: Judge, numbers: Sequence[Mapping[str, float]]) -> tuple[Verdict, list[bool | None]]:
+    """The verdict on the means of the numbers, and that on the numbers of each seed alone.
+
+    Seeds are judged again, because the criterion may be another one than when they were recorded.
 
     >>> def judge(numbers):
     ...     return numbers["error"] < 5, f"The error is {numbers['error']:.1f} %."
-    >>> judged(judge, [{"error": 4.0}, {"error": 5.0}], [True, False]).sentence
+    >>> judged(judge, [{"error": 4.0}, {"error": 5.0}])[0].sentence
     'The error is 4.5 ± 0.7 %. Decided on the means; alone, 1 of 2 seeds say the same.'
     """
     shared = [name for name in numbers[0] if all(name in each for each in numbers)]
     holds, sentence = judge({name: Measured([each[name] for each in numbers]) for name in shared})
-    same = list(alone).count(holds)
-    if same < len(alone):
-        sentence += f" Decided on the means; alone, {same} of {len(alone)} seeds say the same."
-    return Verdict(holds, sentence)
+    alone = [judge({name: Measured([each[name]]) for name in shared})[0] for each in numbers]
+    if alone.count(holds) < len(alone):
+        sentence += f" Decided on the means; alone, {alone.count(holds)} of {len(alone)} seeds say the same."
+    return Verdict(holds, sentence), alone
 
 
 def counted(answers: Sequence[Verdict], seeds: int) -> Verdict:

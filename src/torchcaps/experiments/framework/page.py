@@ -19,7 +19,16 @@ What the papers and essays say about capsules, and what came out when it was tri
 of the full form of an experiment with several seeds, as it wrote it to `claims/*.json`; this page is made
 from those files by `torchcaps claims`. Numbers are mean ± standard deviation over seeds, and all values are
 in the files. Where the seeds differ in words, the number of seeds is in brackets. A claim that does not hold
-is a result too. Each claim has a section below the table, with all questions, its source and its command.
+is a result too. Each claim has a section below the table, with all questions, its source, its limits and its
+command. How verdicts are decided, and what is still open, is in [docs/evidence.md](docs/evidence.md).
+
+Two groups of claims must be told apart. Most try the networks of the papers and essays. But `wholes`,
+`scrambled`, `few`, `poses`, `crowds`, `hierarchy`, `solids` and `parts-unlabeled` try what the papers say
+with a network of this library: a detector finds parts with their poses, and one or two capsule layers find
+wholes. All but `parts-unlabeled` train the detector on millions of labeled parts at all angles, and the
+scores of the capsules do not depend on the viewpoint by construction. That such a network knows wholes at new
+angles says that the idea is sound if poses of parts are found. It does not say that the networks of the
+papers do this.
 
 """
 COLUMNS = ("claim", "verdict", "in short")
@@ -92,8 +101,12 @@ def claims_page(claims: Sequence[Claim], folder: str | Path) -> str:
         folder: of the records.
     """
     records = read_records(claims, folder)
+    limits = read_limits(claims, folder)
     rows = [page_row(claim, records.get(claim.name)) for claim in claims]
-    sections = [page_section(claim, records.get(claim.name), Path(folder).name) for claim in claims]
+    sections = [
+        page_section(claim, records.get(claim.name), Path(folder).name, limits.get(claim.name, ""))
+        for claim in claims
+    ]
     return HEAD + markdown(COLUMNS, rows) + "".join(sections)
 
 
@@ -149,6 +162,21 @@ def read_records(claims: Sequence[Claim], folder: str | Path) -> dict[str, dict[
     return records
 
 
+def read_limits(claims: Sequence[Claim], folder: str | Path) -> dict[str, str]:
+    """What the numbers of a claim do not show, by name: the texts of `limits/NAME.md` beside the records.
+
+    Raises:
+        ValueError: there is no claim of a file's name.
+    """
+    names = {claim.name for claim in claims}
+    limits = {}
+    for path in sorted(Path(folder, "limits").glob("*.md")):
+        if path.stem not in names:
+            raise ValueError(f"{path} has the limits of a claim that does not exist: {path.stem}")
+        limits[path.stem] = " ".join(path.read_text(encoding="utf-8").split())
+    return limits
+
+
 def main_verdict(record: dict[str, Any]) -> dict[str, Any]:
     """The verdict on the claim itself; without one, the first verdict."""
     own = [verdict for verdict in record["verdicts"] if not verdict["question"]]
@@ -164,8 +192,8 @@ def page_row(claim: Claim, record: dict[str, Any] | None) -> list[str]:
     return [first, f"**{VERDICTS[verdict['holds']]}**", first_sentence(verdict["sentence"])]
 
 
-def page_section(claim: Claim, record: dict[str, Any] | None, folder: str) -> str:
-    """A claim with its source, all verdicts, the figure and the command."""
+def page_section(claim: Claim, record: dict[str, Any] | None, folder: str, limits: str = "") -> str:
+    """A claim with its source, all verdicts, its limits, the figure and the command."""
     head = f"\n## {claim.name}\n\n**{capitalize_first(claim.claim)}.** Source: {claim.source}.\n"
     if record is None:
         published = f" Published: {claim.published}." if claim.published else ""
@@ -178,11 +206,12 @@ def page_section(claim: Claim, record: dict[str, Any] | None, folder: str) -> st
     image = f'\n<a href="{figure}"><img src="{figure}" width="480" alt="{claim.name}"></a>\n'
     verdicts = "".join(f"- {verdict_text(verdict)}\n" for verdict in record["verdicts"])
     published = f"- Published: {'; '.join(record['published'])}.\n" if record["published"] else ""
+    limits = f"- Limits: {limits}\n" if limits else ""
     origin = f"- Made by `{record['command']}` in {record['hours']:.2g} hours ({commit}{changed})"
     numbers = (
         f"{seeds}; {record['data']}; all numbers in [{folder}/{claim.name}.json]({folder}/{claim.name}.json)"
     )
-    return f"{head}\n{verdicts}{published}{origin}: {numbers}.\n{image if record['figure'] else ''}"
+    return f"{head}\n{verdicts}{published}{limits}{origin}: {numbers}.\n{image if record['figure'] else ''}"
 
 
 def verdict_text(verdict: dict[str, Any]) -> str:
