@@ -35,6 +35,7 @@ def test_the_source_distribution_has_tests_docs_and_pages(dist: Path) -> None:
         name
         for name in listed.splitlines()
         if name.startswith(("src/", "tests/", "docs/", "recipes/", "benchmarks/", "claims/", "results/"))
+        and not name.startswith("claims/networks/")  # a claim trains those that are missing
     }
     assert wanted <= names, sorted(wanted - names)[:20]
     assert not [name for name in names if name.endswith((".so", ".pyc")) or "node_modules" in name]
