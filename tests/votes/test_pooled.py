@@ -8,11 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from torchcaps import ClassCaps, SharedCaps
+from torchcaps import ClassCaps, ConvCaps, DenseCaps, SharedCaps
 from torchcaps.capsules import Capsules
 from torchcaps.poses import MatrixPose, PoseSpace, SimilarityPose, VectorPose
 from torchcaps.routing.base import even_gradient
-from torchcaps.votes import ClassVotes, SharedVotes, Votes, centered_sum, weighted_sum
+from torchcaps.votes import (
+    ClassVotes,
+    ConvVotes,
+    DenseVotes,
+    SharedVotes,
+    Votes,
+    centered_sum,
+    weighted_sum,
+)
 
 SPACES = [VectorPose(6, 10), MatrixPose(16, 16), SimilarityPose(4, 4)]
 
@@ -64,6 +72,42 @@ def test_layers_without_agreement_compute_no_votes(monkeypatch: pytest.MonkeyPat
     assert largest == [1]
     ClassCaps(4, 3, routing="em")(children, coupling=True)
     assert largest == [1, 16]
+
+
+def dense(space: PoseSpace, dtype: torch.dtype = torch.float64) -> DenseVotes:
+    weight = torch.randn(7, 3, *space.weight_shape, dtype=dtype)
+    return DenseVotes(torch.randn(2, 7, space.in_dim, dtype=dtype), weight, space)
+
+
+def fields(space: PoseSpace, dtype: torch.dtype = torch.float64) -> ConvVotes:
+    weight = torch.randn(18, 3, *space.weight_shape, dtype=dtype)
+    pose = torch.randn(2, 5, 4, 2, space.in_dim, dtype=dtype)
+    return ConvVotes(pose, weight, space, kernel_size=3, stride=2, padding=1)
+
+
+@pytest.mark.parametrize("make", [shared, by_class, dense, fields])
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_shares_that_all_parents_have_are_applied_to_poses(make, space: PoseSpace) -> None:
+    torch.manual_seed(0)
+    votes: Votes = make(space)
+    share = torch.rand(2, votes.positions, votes.children, 1, dtype=torch.float64, requires_grad=True)
+    pose, weight = votes.pose.requires_grad_(), votes.weight.requires_grad_()
+    outputs = votes.total(share), weighted_sum(votes.tensor(), share.expand(-1, -1, -1, 3))
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(votes.mean(share), outputs[1])
+    slopes = [torch.autograd.grad(each.square().sum(), (pose, weight, share)) for each in outputs]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_uniform_routing_computes_no_votes(average: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for votes in (DenseVotes, ConvVotes):
+        monkeypatch.setattr(votes, "compute", None)
+    children = Capsules(torch.randn(2, 5, 4, 2, 16), torch.rand(2, 5, 4, 2))
+    for pose in ("vector", "matrix"):
+        options = {"pose": pose, "routing": "uniform", "average": average}
+        assert ConvCaps(2, 3, in_dim=16, out_dim=16, kernel_size=3, **options)(children).pose.isfinite().all()
+        assert DenseCaps(40, 16, 3, 16, **options)(children.flatten()).pose.isfinite().all()
 
 
 def test_a_pose_space_from_elsewhere_is_summed_vote_by_vote() -> None:

@@ -164,7 +164,7 @@ def measure(
         gemm = gemm_rate(device)
         once = seconds(infer, budget, device)
         both = seconds(lambda: forward().backward(), budget, device)
-    back = max(both - once, 1e-9)
+    back = max(both - once, 1e-9)  # noise, if the whole step took less time than its forward pass
     batch = len(children.pose)
     forward_rate, backward_rate = batch * work[0] / once, batch * work[1] / back
     return {

@@ -56,6 +56,15 @@ class PoseSpace(ABC):
         1 in place of I is repeated.
         """
 
+    def compose_sum(self, pose: Tensor, weight: Tensor) -> Tensor:
+        """The sum of the votes of all children for each parent, `compose(pose, weight).sum(-3)`.
+
+        Vectors and matrices compute it as one matrix product, without the votes.
+
+        Shape: pose `[..., I, D_in]`, weight `[I, J, *weight_shape]` to `[..., J, D_out]`.
+        """
+        return self.compose(pose, weight).sum(-3)
+
     def mean(self, votes: Tensor, share: Tensor) -> Tensor:
         """Mean over children under shares that add up to 1; a parent without any share gets any pose.
 

@@ -65,6 +65,11 @@ class MatrixPose(PoseSpace):
         terms = [pose[..., q, None, None] * weight[:, None, q] for q in range(self.side)]  # [..., I, p, r, J]
         return sum(terms[1:], terms[0]).flatten(-3, -2).transpose(-1, -2)
 
+    def compose_sum(self, pose: Tensor, weight: Tensor) -> Tensor:
+        """Matrix product over children and the columns of their poses."""
+        pose = pose.unflatten(-1, self.weight_shape)
+        return torch.einsum("...ipq,ijqr->...jpr", pose, weight).flatten(-2)
+
     @property
     def matrix_shape(self) -> tuple[int, int]:
         """`(P, P)`."""

@@ -41,6 +41,10 @@ class VectorPose(PoseSpace):
         """Matrix product."""
         return torch.einsum("...id,ijde->...ije", pose, weight)
 
+    def compose_sum(self, pose: Tensor, weight: Tensor) -> Tensor:
+        """Matrix product over children and their numbers."""
+        return torch.einsum("...id,ijde->...je", pose, weight)
+
     def coordinates(self) -> tuple[int, int] | None:
         """The first two numbers."""
         return (0, 1) if self.out_dim >= 2 else None

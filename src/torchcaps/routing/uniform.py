@@ -46,7 +46,11 @@ class UniformRouting(Routing):
     ) -> Iterator[RoutingOutput]:
         """Yield the only iteration."""
         coupling = votes.uniform() if start is None else start
-        total = votes.mean(mass_and_shares(coupling)[1]) if self.average else votes.total(coupling)
+        # Even shares are the same for all parents: then no votes are needed, see `Votes.total`.
+        share = coupling if start is not None else coupling[..., :1]
+        if self.average:
+            share = mass_and_shares(share)[1]
+        total = votes.total(share) if start is None or not self.average else votes.mean(share)
         pose = squash(total, self.squash)
         presence = length(pose)
         yield RoutingOutput(pose, presence, length_logit(presence), coupling)

@@ -39,6 +39,8 @@ class Votes(ABC):
 
     # Sizes of the weight before the parents: one for its rows, or none if all children share it.
     row_dims = 1
+    # Whether every child of a field has a row of its own.
+    _own_rows = True
 
     def __init__(self, pose: Tensor, weight: Tensor, space: PoseSpace | str) -> None:
         check_floating("weight", weight, self.row_dims + 1)
@@ -100,7 +102,10 @@ class Votes(ABC):
     def total(self, share: Tensor) -> Tensor:
         r"""The sum of the votes for each parent, :math:`\sum_i s_{ij} V_{ij}`.
 
-        Shape: share `[B, P, I, J]` to `[B, P, J, D]`.
+        Shares that are the same for all parents, `[B, P, I, 1]`, are applied to the poses. The sum is then
+        a matrix product, and the votes are never computed.
+
+        Shape: share `[B, P, I, J]` or `[B, P, I, 1]` to `[B, P, J, D]`.
 
         Example:
             >>> from torchcaps.votes import SharedVotes
@@ -108,16 +113,20 @@ class Votes(ABC):
             >>> votes.total(votes.uniform()).shape
             torch.Size([2, 1, 3, 16])
         """
-        return self.reduce(weighted_sum, share)
+        if share.shape[-1] == 1 and self._own_rows and self._is_ours and self.space.linear:
+            poses = self.unfold()
+            poses = poses.unsqueeze(1) if self.index is None else poses
+            return self.space.compose_sum(share * poses, self.weight)
+        return self.reduce(weighted_sum, share.expand(*share.shape[:-1], self.parents))
 
     def mean(self, share: Tensor) -> Tensor:
         """`total` under shares that add up to 1 for each parent, or to 0, with accurate gradients.
 
         What all votes for a parent have in common adds nothing to the slope with respect to a share.
 
-        Shape: share `[B, P, I, J]` to `[B, P, J, D]`.
+        Shape: share `[B, P, I, J]` or `[B, P, I, 1]` to `[B, P, J, D]`.
         """
-        return self.reduce(centered_sum, share)
+        return self.reduce(centered_sum, share.expand(*share.shape[:-1], self.parents))
 
     @property
     def _is_ours(self) -> bool:

@@ -18,6 +18,8 @@ class PooledVotes(Votes):
     else, are summed vote by vote.
     """
 
+    _own_rows = False
+
     def total(self, share: Tensor) -> Tensor:
         """See `Votes.total`."""
         if not self._can_pool():

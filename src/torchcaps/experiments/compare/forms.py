@@ -91,9 +91,9 @@ QUICK = Form(
     "quick",
     {
         "digits": PartSettings(
-            "digits", size=20, epochs=7, batch_size=32, test_per_image=4, attacked=100, pgd_steps=10
+            "digits", size=20, epochs=6, batch_size=32, test_per_image=4, attacked=100, pgd_steps=10
         ),
-        "overlap": PartSettings("digits", size=18, epochs=4, batch_size=32, per_image=2, test_per_image=4),
+        "overlap": PartSettings("digits", size=18, epochs=3, batch_size=32, per_image=2, test_per_image=4),
         "views": PartSettings("toys", size=24, epochs=8, batch_size=32, views=QUICK_VIEWS),
     },
     trunk="conv6",
