@@ -90,7 +90,7 @@ def fields(space: PoseSpace, dtype: torch.dtype = torch.float64) -> ConvVotes:
 def test_shares_that_all_parents_have_are_applied_to_poses(make, space: PoseSpace) -> None:
     torch.manual_seed(0)
     votes: Votes = make(space)
-    share = torch.rand(2, votes.positions, votes.children, 1, dtype=torch.float64, requires_grad=True)
+    share = torch.rand(2, votes.positions, votes.children, 1, dtype=torch.float64).softmax(2).requires_grad_()
     pose, weight = votes.pose.requires_grad_(), votes.weight.requires_grad_()
     outputs = votes.total(share), weighted_sum(votes.tensor(), share.expand(-1, -1, -1, 3))
     torch.testing.assert_close(*outputs)
