@@ -102,7 +102,7 @@ def make_recipe(study: Study, name: str) -> Recipe:
             # With a constant learning rate every epoch is a fair point to stop; the average reduces noise.
             'optimizer={name="adam", lr=1e-3}',
             'schedule={name="constant"}',
-            "training={epochs=5, batch_size=64, ema_decay=0.995}",
+            'training={epochs=5, batch_size=64, precision="bf16", ema_decay=0.995}',
             *NETWORKS[name],
         ]
     )

@@ -32,7 +32,6 @@ FULL = [
     "data.options={per_image=1}",
     "training.epochs=3",
     "training.ema_decay=0.995",
-    'training.precision="fp32"',
 ]
 PUBLISHED = [
     ["paper: capsules", 11_400_000, 5.2, None, None, None],

@@ -144,7 +144,6 @@ def base_recipe(study: Study) -> Recipe:
                 "data.val_fraction=0.03",
                 "training.epochs=10",
                 "training.ema_decay=0.99",
-                'training.precision="fp32"',
                 "evaluation.extra_datasets=[]",
             ]
         )

@@ -55,7 +55,7 @@ def make_recipe(data: str, viewpoint: str, name: str, *, quick: bool) -> Recipe:
             "schedule.warmup_steps=100",
             "training.batch_size=64",
             "evaluation.crops=1",
-            'training.precision="fp32"',
+            'training.precision="bf16"',
         ]
     )
     if name in HEADS:
