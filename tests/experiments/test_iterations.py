@@ -27,21 +27,22 @@ def test_training_loss_is_that_of_the_images_trained_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "test", "holds"),
+    ("train", "test", "one", "holds"),
     [
-        ((0.010, 0.005), (0.05, 0.06), True),
-        ((0.010, 0.010), (0.05, 0.06), None),  # worse on test images without a better fit
-        ((0.010, 0.020), (0.05, 0.06), False),  # worse on both is not over-fitting
-        ((0.010, 0.005), (0.05, 0.05), False),
+        ((0.010, 0.005), (0.05, 0.06), 6.0, True),
+        ((0.010, 0.005), (0.05, 0.06), 5.1, None),  # over-fits, but three are no better than one
+        ((0.010, 0.010), (0.05, 0.06), 6.0, None),  # worse on test images without a better fit
+        ((0.010, 0.020), (0.05, 0.06), 6.0, False),  # worse on both is not over-fitting
+        ((0.010, 0.005), (0.05, 0.05), 6.0, False),
     ],
 )
 def test_verdict_on_over_fitting(
-    train: tuple[float, float], test: tuple[float, float], holds: bool | None
+    train: tuple[float, float], test: tuple[float, float], one: float, holds: bool | None
 ) -> None:
-    numbers = {}
-    for count, a, b in zip((ADVISED, MOST), train, test):
+    numbers = {"images": 10_000.0}
+    for count, a, b in zip((1, ADVISED, MOST), (0.02, *train), (0.05, *test)):
         numbers |= {f"{count}.train_loss": a, f"{count}.test_loss": b, f"{count}.ratio": b / a}
-        numbers[f"{count}.test_error"] = 5.0
+        numbers[f"{count}.test_error"] = one if count == 1 else 5.0
     assert judge(numbers)[0] is holds
 
 
