@@ -73,3 +73,19 @@ def test_epsilon_is_what_breaks_the_law_for_rows(epsilon: float) -> None:
     assert_viewpoint_equivariant(layer, children, transform=transform, atol=100 * epsilon)
     with pytest.raises(AssertionError):
         assert_viewpoint_equivariant(layer, children, transform=transform, atol=1e-3 * epsilon)
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (torch.eye(3), r"transform must be a tensor of shape \[4, 4\] .* got \[3, 3\]"),
+        ("rotation", r"transform must be a tensor of shape \[4, 4\] .* got 'rotation'"),
+    ],
+)
+def test_a_transform_that_does_not_fit_is_named(transform: object, message: str) -> None:
+    layer = DenseCaps(6, 16, 3, 16, pose="matrix", routing="em")
+    children = Capsules(torch.randn(2, 6, 16), torch.rand(2, 6))
+    with pytest.raises(ValueError, match=message):
+        assert_viewpoint_equivariant(layer, children, transform=transform)
+    with pytest.raises(ValueError, match="capsules must be Capsules of a pose and an activation, got Tensor"):
+        assert_viewpoint_equivariant(layer, children.pose)

@@ -22,6 +22,10 @@ class _Widen(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient.clamp(-ctx.largest, ctx.largest).to(ctx.dtype), None
 
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return tangent.double()
+
 
 def widen(values: Tensor, power: float = 1.0) -> Tensor:
     """The values in float64; a gradient that their own type cannot hold becomes its largest number.

@@ -145,7 +145,7 @@ def test_partial_comparison_says_so(capsys: pytest.CaptureFixture) -> None:
         (["dynmic", "--quick"], "did you mean 'dynamic'"),
         (["--quick", "--pose", "matrices"], "did you mean 'matrix'"),
         (["--quick", "--trunk", "preakt"], "did you mean 'preact'"),
-        (["--quick", "--seeds", "0"], "at least 1 seed"),
+        (["--quick", "--seeds", "0"], "seeds must be"),
         (["--quick", "--part", "overlaps"], "did you mean 'overlap'"),
         (["--report", "nowhere"], "holds no comparison"),
         (["--report", "nowhere", "--quick"], "as it is"),
@@ -162,3 +162,19 @@ def test_list_shows_routings_poses_and_trunks(capsys: pytest.CaptureFixture) -> 
     printed = capsys.readouterr().out
     for word in ("heinsen", "quaternion", "resnet20", "average pooling"):
         assert word in printed
+
+
+def test_a_record_of_another_form_is_refused_before_anything_is_computed(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    Path("results").mkdir()
+    Path("results/compare.json").write_text('{"form": "full"}')
+    run("--quick", "--record", code=2)
+    assert "holds the full form, which would be lost" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_report_takes_no_number_not_even_0(capsys: pytest.CaptureFixture) -> None:
+    for words in (["--minutes", "0"], ["--seeds", "0"]):
+        run("--report", "runs/compare", *words, code=2)
+        assert "--report draws a folder again as it is" in capsys.readouterr().err

@@ -133,6 +133,7 @@ class Tokens(nn.Module):
         ({"class_layer": "gird"}, "unknown class_layer 'gird': did you mean 'grid'"),
         ({"hidden": 3}, "hidden must be a tuple of whole numbers"),
         ({"kernel_size": 0}, "kernel_size"),
+        ({"kernel_size": 2}, "kernel_size must be odd"),
         ({"types": 0}, "types"),
         ({"pose": "vectr"}, "did you mean 'vector'"),
         ({"routing": "dyn"}, "did you mean 'dynamic'"),

@@ -97,6 +97,11 @@ def test_voteless_capsules_have_the_gradients_of_their_votes() -> None:
     torch.testing.assert_close(found, wanted)
 
 
+def test_self_routing_refuses_a_pose_space_that_it_would_not_use() -> None:
+    with pytest.raises(ValueError, match="pose='matrix' has no effect"):
+        create_model("self_routing_resnet20", pose="matrix", **SELF_ROUTING)
+
+
 def test_other_routings_give_the_networks_that_self_routing_was_compared_with() -> None:
     """Parameters in millions, as in the table of Hahn et al. 2019."""
     sizes: dict[str, Any] = {"in_channels": 3, "image_size": 32}

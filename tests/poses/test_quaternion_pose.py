@@ -265,3 +265,11 @@ def test_layers_can_be_stacked() -> None:
     output = second(first(children))
     assert output.pose.shape == (2, 4, 6)
     torch.testing.assert_close(output.pose[..., :4].norm(dim=-1), torch.ones(2, 4))
+
+
+def test_long_quaternions_of_half_precision_keep_their_direction() -> None:
+    pose, weight = torch.tensor([[300.0, 200.0, 0, 0]]), torch.tensor([1.0, 0, 0, 0]).expand(1, 1, 4)
+    wanted = QuaternionPose(4, 4).compose(pose, weight)
+    half = QuaternionPose(4, 4).compose(pose.half(), weight.half())
+    assert half.dtype == torch.float16
+    torch.testing.assert_close(half.float(), wanted, rtol=1e-3, atol=1e-3)

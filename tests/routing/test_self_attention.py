@@ -91,3 +91,13 @@ def test_the_layer_gives_it_a_bias_per_child_and_parent() -> None:
 def test_an_unknown_squash_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown squash 'soft'"):
         SelfAttentionRouting(squash="soft")
+
+
+def test_a_bias_of_another_layer_is_refused() -> None:
+    children = torch.randn(2, 5, 8)
+    for rows in ((4,), (1,)):
+        layer = DenseCaps(5, 8, 3, 8, routing=SelfAttentionRouting(3, rows=rows))
+        with pytest.raises(ValueError, match=r"the routing was built for rows=.*, the layer has rows=\(5,\)"):
+            layer(children)
+    with pytest.raises(ValueError, match="rows must be a tuple of whole numbers"):
+        SelfAttentionRouting(3, rows=5)

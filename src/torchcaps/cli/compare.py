@@ -100,9 +100,15 @@ def compare(
     status = "ended"
     if report is None:
         form = chosen_form(quick, full)
+        if record:
+            from torchcaps.experiments.compare.record import check_form
+
+            check_form(RECORD, form.name)
         folder = out or RUNS / ("compare-quick" if quick else "compare")
         status = run(form, routings, pose, trunk, part, seeds, minutes, folder, data_dir, quiet=as_json)
-    elif quick or full or routings or pose or trunk or part or seeds or minutes or out:
+    elif (
+        quick or full or any(each is not None for each in (routings, pose, trunk, part, seeds, minutes, out))
+    ):
         raise ValueError("--report draws a folder again as it is: it goes with --json and --record only")
     else:
         folder = report

@@ -32,7 +32,7 @@ class CapsuleHead(CapsuleModel):
         types: primary capsule types.
         pose: pose space, such as `"matrix"` or `"vector"`.
         pose_dim: numbers in a pose.
-        kernel_size: of the primary capsules' convolutions, padded: 1 or 3.
+        kernel_size: of the primary capsules' convolutions, which are padded: an odd number, such as 1 or 3.
         hidden: capsule types of the convolutional layers between primary and class capsules.
         class_layer: `"grid"` for `ClassCaps`, whose weights are shared over positions, so that images of any
             size are read; `"dense"` for `DenseCaps`, with a weight of its own for every position. By default
@@ -79,6 +79,10 @@ class CapsuleHead(CapsuleModel):
         super().__init__(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
         class_layer = class_layer or ("dense" if pose == "vector" else "grid")
         check_choice("class_layer", class_layer, ("dense", "grid"))
+        if check_count("kernel_size", kernel_size) % 2 == 0:
+            raise ValueError(
+                f"kernel_size must be odd, so that the padded grid keeps its size, got {kernel_size}"
+            )
         if routing == "em":
             routing_options = {**TRAINABLE_EM, **routing_options}
         below = create_backbone(backbone, in_channels, self.image_size, pretrained=pretrained, stage=stage)
@@ -88,7 +92,7 @@ class CapsuleHead(CapsuleModel):
             below.channels,
             types,
             pose_dim,
-            kernel_size=check_count("kernel_size", kernel_size),
+            kernel_size=kernel_size,
             padding=kernel_size // 2,
             lengths=not kind.uses_activation,
         )

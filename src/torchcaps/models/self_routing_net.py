@@ -31,7 +31,7 @@ class SelfRoutingNet(CapsuleModel):
         image_size: height and width of an image.
         backbone: a trunk of torchcaps, the name of a timm model, or a module that maps images to features.
         types: primary capsule types.
-        pose: pose space.
+        pose: pose space; with `"self_routing"` only `"vector"`.
         pose_dim: numbers in a pose.
         routing: name of a routing. With `"self_routing"` the classes need no votes: their poses are means of
             the primary capsules' own.
@@ -65,6 +65,11 @@ class SelfRoutingNet(CapsuleModel):
         children = prod(below.grid) * types
         self.classes: CapsuleLayer
         if routing == "self_routing":
+            if pose != "vector":
+                raise ValueError(
+                    f"self-routing's class capsules have no votes, so pose={pose!r} has no effect; leave it "
+                    "out, or name another routing"
+                )
             self.classes = VotelessCaps(children, pose_dim, num_classes, **routing_options)
         else:
             options: dict[str, Any] = {"pose": pose, "routing": routing, **routing_options}

@@ -23,6 +23,9 @@ class VBCapsNet(CapsuleModel):
     coordinate addition; matrix poses, and batch normalization after every layer. It takes the mean of the
     logits away, and with it the effect of the routing's :math:`\beta`, which are kept as published.
 
+    Two differences from the authors' code: coordinates are fractions of the image, as in all networks of
+    this library, and not a tenth of them; the loss is cross-entropy on the logits, not on the activations.
+
     Args:
         num_classes: number of classes.
         in_channels: channels of an image.

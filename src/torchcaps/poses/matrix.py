@@ -82,7 +82,7 @@ class MatrixPose(PoseSpace):
     def random_transform(self, kind: str | None = None) -> Tensor:
         """A matrix `[P, P]`: a rotation or reflection, one of determinant ±1, or any invertible one.
 
-        Singular values are between 1/2 and 2, and twice that for the last kind.
+        Singular values are between 1/3 and 3, and twice that for the last kind.
         """
         kind = self._check_viewpoint(kind)
         first, second = torch.linalg.qr(torch.randn(2, self.side, self.side, dtype=torch.float64))[0]

@@ -150,9 +150,11 @@ def first_eigenvector(matrices: Tensor) -> Tensor:
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    n = length(vectors, keepdim=True)
+    # Squares of float16 overflow at 256.
+    wide = vectors.float() if vectors.dtype == torch.float16 else vectors
+    n = length(wide, keepdim=True)
     short = n < MIN_LENGTH
-    return torch.where(short, 0.0, vectors / torch.where(short, 1.0, n))
+    return torch.where(short, 0.0, wide / torch.where(short, 1.0, n)).to(vectors.dtype)
 
 
 def _trace(matrices: Tensor) -> Tensor:

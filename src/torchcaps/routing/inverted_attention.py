@@ -63,11 +63,12 @@ class InvertedAttentionRouting(Routing):
     ) -> None:
         super().__init__(parents, iterations=iterations)
         self.pose_dim = None if pose_dim is None else check_count("pose_dim", pose_dim)
+        score = check_flag("score", score)
         self.norm: nn.LayerNorm | None = None
         self.score: nn.Linear | None = None
         if self.pose_dim is not None:
             self.norm = nn.LayerNorm(self.pose_dim)
-            if check_flag("score", score):
+            if score:
                 self.score = nn.Linear(self.pose_dim, 1)
 
     def iterate(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from torchcaps._checks import check_choice, check_count
+from torchcaps._checks import check_choice, check_counts
 from torchcaps.capsules import SQUASHES, length, squash
 from torchcaps.routing.base import Routing, RoutingOutput, length_logit, min_mass
 from torchcaps.votes import Votes, agreement, weighted_sum
@@ -45,7 +45,7 @@ class SelfAttentionRouting(Routing):
 
     def __init__(self, parents: int = 1, *, rows: tuple[int, ...] = (), squash: str = "exp") -> None:
         super().__init__(parents, iterations=1)
-        self.rows = tuple(check_count("rows", row) for row in rows)
+        self.rows = check_counts("rows", rows)
         self.squash = check_choice("squash", squash, tuple(SQUASHES))
         self.bias = nn.Parameter(torch.zeros(*self.rows, parents))
 
@@ -63,3 +63,9 @@ class SelfAttentionRouting(Routing):
         pose = squash(votes.reduce(weighted_sum, coupling), self.squash)
         presence = length(pose)
         yield RoutingOutput(pose, presence, length_logit(presence), coupling)
+
+    def _check(self, votes: Votes, activation: Tensor, start: Tensor | None) -> None:
+        super()._check(votes, activation, start)
+        rows = tuple(votes.weight.shape[: votes.row_dims])
+        if self.rows not in ((), rows):
+            raise ValueError(f"the routing was built for rows={self.rows}, the layer has rows={rows}")

@@ -120,8 +120,16 @@ def assert_viewpoint_equivariant(
         >>> assert_viewpoint_equivariant(layer, children, atol=1e-3)
     """
     space = layer.space
+    if not isinstance(capsules, Capsules):
+        raise ValueError(
+            f"capsules must be Capsules of a pose and an activation, got {type(capsules).__name__}"
+        )
+    needed = space.random_transform()
     if transform is None:
-        transform = space.random_transform()
+        transform = needed
+    elif not isinstance(transform, Tensor) or transform.shape != needed.shape:
+        got = list(transform.shape) if isinstance(transform, Tensor) else repr(transform)
+        raise ValueError(f"transform must be a tensor of shape {list(needed.shape)} for {space!r}, got {got}")
     moved = Capsules(space.move(capsules.pose, transform), capsules.activation)
     should = "a change of viewpoint must move the poses of parents alike and change nothing else"
     for form in forms(layer, capsules).values():

@@ -252,6 +252,13 @@ def test_wrong_names_are_refused_with_a_suggestion(arguments: tuple[Any, ...], m
         choose_networks(*arguments)
 
 
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"minutes": 0.0}, {"minutes": float("nan")}])
+def test_wrong_numbers_are_refused_before_anything_is_computed(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+        compare(TINY, NETWORKS, tmp_path / "new", **wrong)
+    assert not (tmp_path / "new").exists()
+
+
 def test_folder_of_another_experiment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").touch()
     with pytest.raises(ValueError, match="another experiment"):

@@ -102,7 +102,7 @@ QUICK = Form(
     minutes=2.0,
     speed_seconds=0.5,
 )
-# Sizes that keep most trainings near one minute on one core, and the slowest below 5: all routings on two
+# Sizes that keep most trainings near one minute on one core, and the slowest near 4: all routings on two
 # trunks with three seeds are 300 trainings. In a trial with batches of 64, 420 steps were too few for
 # self-routing (44 % right).
 FULL = Form(

@@ -47,6 +47,19 @@ def record_comparison(folder: str | Path, record: Path, figure: Path) -> list[Pa
     return [record, figure.with_suffix(".png")]
 
 
+def check_form(record: Path, form: str) -> None:
+    """Refuse a record of another form, which would be lost.
+
+    Args:
+        record: the JSON file; nothing is wrong if there is none.
+        form: `"quick"` or `"full"`.
+    """
+    if record.is_file() and (held := read_json(record, "form")["form"]) != form:
+        raise ValueError(
+            f"{record} holds the {held} form, which would be lost: move it away to record the {form} form"
+        )
+
+
 def is_ended(result: dict[str, Any]) -> bool:
     """Whether a cell is finished."""
     return result["status"] == "ended"
@@ -73,12 +86,8 @@ def recorded_cells(record: Path, plan: dict[str, Any]) -> dict[str, dict[str, An
     """
     if not record.is_file():
         return {}
-    table = read_json(record, "form", "frame", "cells")
-    if table["form"] != plan["form"]:
-        raise ValueError(
-            f"{record} holds the {table['form']} form, which would be lost: move it away to record the "
-            f"{plan['form']} form"
-        )
+    check_form(record, plan["form"])
+    table = read_json(record, "frame", "cells")
     results = {}
     for digest, each in table["cells"].items():
         settings = table["frame"][each["part"]]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchcaps._checks import check_choice
+from torchcaps._checks import check_choice, check_count, check_number
 from torchcaps.experiments.compare.cells import (
     TRAINING,
     Cell,
@@ -83,9 +83,8 @@ def compare(
     """
     out, progress = Path(out), progress or Progress()
     seeds = form.seeds if seeds is None else seeds
-    seconds = 60 * (form.minutes if minutes is None else minutes)
-    if seeds < 1 or seconds <= 0:
-        raise ValueError(f"there must be at least 1 seed and some minutes, got {seeds} and {seconds / 60:g}")
+    seeds = check_count("seeds", seeds)
+    seconds = 60 * check_number("minutes", form.minutes if minutes is None else minutes, above=True)
     for part in parts or ():
         check_choice("part", part, (*form.parts, SPEED))
     open_folder(out)
