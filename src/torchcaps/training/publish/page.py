@@ -27,6 +27,9 @@ PUBLISHED = {
         "efficient_capsnet",
         "mnist",
     ): "Mazzia 2021: 0.26, best of 150 epochs (162 K without decoder)",
+    ("heinsen_capsnet", "toys"): "on smallNORB, Heinsen 2019: 0.9",
+    ("capsule_head", "cifar10"): "matrix capsules, Hinton 2018: 11.9",
+    ("pooled_trunk", "cifar10"): "He 2016: 8.75 (164 epochs)",
 }
 NEEDED = ("recipe", "seed", "num_params", "epochs", "seconds", "sha256", "metrics", "environment")
 # A comparison of routings has its own report: its trainings are not results of a recipe.
