@@ -127,46 +127,38 @@ def data_sentence(frame: dict[str, Any]) -> str:
     return ", ".join(names.get(source, source) for source in sources)
 
 
-def verdicts(summary: Summary) -> list[Verdict | Text]:
+def verdicts(summary: Summary) -> list[Verdict | Text | Table]:
     """Whether routing helps, and whether capsules do, as far as several seeds can tell."""
     if all(len(values) < 2 for row in summary.rows for values in row.values.values()):
         return [Text("With one seed, differences between networks cannot be told from chance.")]
     if all(row.network.is_baseline for row in summary.rows):
         return []
     return [
-        verdict(
+        *verdict(
             summary,
             (UNIFORM,),
             "Is any routing better than uniform routing, beyond chance?",
             "uniform routing with the same poses",
         ),
-        verdict(
+        *verdict(
             summary,
             tuple(BASELINES),
             "Is any routing better than the same trunk without capsules, beyond chance?",
-            "average pooling and a dense layer (where it can read the images)",
+            "average pooling and a dense layer",
         ),
     ]
 
 
-def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: str) -> Verdict:
-    """The routings that are better than these baselines beyond chance, test by test."""
-    better, worse, measured = [], [], 0
+def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: str) -> tuple[Verdict, Table]:
+    """On how many tests a routing is better than these baselines beyond chance, and which one on which."""
+    rows: list[list[object]] = []
     for measure in MEASURES:
-        if not any(measure.key in row.values for row in summary.rows if not row.network.is_baseline):
-            continue
-        measured += 1
-        ahead, behind = winners(summary, measure, against)
-        if ahead:
-            better.append(f"on {measure.phrase} ({names(summary, ahead)})")
-        if behind:
-            worse.append(f"on {measure.phrase} ({names(summary, behind)})")
-    said = f"Better than {rivals}: " if better else ""
-    said += "; ".join(better) or f"On no test is a routing better than {rivals}"
-    said += ". "
-    said += f"Worse than {'one of them' if len(against) > 1 else 'it'}: " if worse else ""
-    said += "; ".join(worse) or "None is worse"
-    said += "."
+        if any(measure.key in row.values for row in summary.rows if not row.network.is_baseline):
+            ahead, behind = (names(each) for each in winners(summary, measure, against))
+            rows.append([measure.phrase, ahead or "none", behind or "none"])
+    better, worse = (sum(row[column] != "none" for row in rows) for column in (1, 2))
+    said = f"On {better} of {len(rows)} tests a routing is better than {rivals}, on {worse} one is worse. "
+    said += "The table names them."
     most = max(len(values) for row in summary.rows for values in row.values.values())
     if most < FEW_SEEDS:
         said += f" With {most} seeds only large differences can be told from chance."
@@ -176,13 +168,26 @@ def verdict(summary: Summary, against: tuple[str, ...], question: str, rivals: s
         if not row.network.is_baseline and any(len(values) < 2 for values in row.values.values())
     ]
     if single:
-        said += f" Where a network has one seed, nothing is said about it: {names(summary, single)}."
-    return Verdict(True if len(better) == measured else None if better else False, said, question)
+        said += f" Where a network has one seed, nothing is said about it: {names(single)}."
+    note = "Better than all of these baselines on the same trunk, or worse than one of them."
+    if len(against) > 1:
+        note += " A dense layer cannot read images of another size, so it has no result on two digits."
+    return (
+        Verdict(True if better == len(rows) else None if better else False, said, question),
+        Table(f"Against {rivals}", ["test", "better", "worse"], rows, note, []),
+    )
 
 
-def names(summary: Summary, networks: Sequence[Network]) -> str:
-    """Names of networks in a sentence."""
-    return "; ".join(network.title(with_trunk=len(summary.trunks) > 1) for network in networks)
+def names(networks: Sequence[Network]) -> str:
+    """Names of networks in a sentence, each with its trunks.
+
+    >>> names([Network("em", "matrix", "conv6"), Network("em", "matrix", "preact")])
+    'em, matrix (conv6, preact)'
+    """
+    trunks: dict[str, list[str]] = {}
+    for network in networks:
+        trunks.setdefault(network.title(with_trunk=False), []).append(network.trunk)
+    return "; ".join(f"{title} ({', '.join(each)})" for title, each in trunks.items())
 
 
 def main_table(summary: Summary) -> Table:
@@ -251,7 +256,7 @@ def zero_gradients(summary: Summary) -> str:
     share = max(max(row.values["zero_gradients"]) for row in masked)
     return (
         f"Up to {share:.0f} % of the images had a gradient of 0, where an attack fails without showing that "
-        f"the network is robust: {names(summary, [row.network for row in masked])}."
+        f"the network is robust: {names([row.network for row in masked])}."
     )
 
 
