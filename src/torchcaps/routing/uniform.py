@@ -52,8 +52,9 @@ class UniformRouting(Routing):
         share = coupling[..., :1] if even else coupling
         if self.average:
             share = mass_and_shares(share)[1]
-        # Of votes that share their weight, the mean is exact to the last digits, and as fast as the sum.
-        mean = self.average and not (even and votes._own_rows)
-        pose = squash(votes.mean(share) if mean else votes.total(share), self.squash)
+        # Votes that share their weight have digits in common, which a plain sum of many would round away;
+        # their mean needs no votes either.
+        centered = self.average and not (even and votes._own_rows)
+        pose = squash(votes.mean(share) if centered else votes.total(share), self.squash)
         presence = length(pose)
         yield RoutingOutput(pose, presence, length_logit(presence), coupling)
